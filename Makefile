@@ -1,0 +1,29 @@
+# Each target works alone on a fresh clone: whatever needs the environment makes it first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test check bench
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml extension_api/pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./extension_api --editable '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/deerflow demo README.md ARCHITECTURE.md
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m tests.bench

@@ -1,0 +1,1 @@
+"""DeerFlow: an agent host on LangGraph with extensions around every run."""
