@@ -1,0 +1,1 @@
+"""One run, from its record to its end; knows no HTTP and no SQL."""
