@@ -15,7 +15,7 @@ class EnvironmentText(str):
 
 
 def own_copy(value: Any, _seen: dict[int, Any] | None = None) -> Any:
-    """Return `value` with fresh mappings and lists at every depth; other objects are passed on as they are."""
+    """Return `value` with fresh mappings and lists at every depth; other objects stay the same objects."""
     seen = {} if _seen is None else _seen
     if isinstance(value, EnvironmentText):
         return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from deerflow.config.fields import Flag, OwnMapping, Section, Text, own_copy
 
@@ -24,7 +24,7 @@ class ExtensionSpec(Section):
     package: str | None = None
     enabled: Flag = True
     required: Flag = False
-    config: OwnMapping = {}
+    config: OwnMapping = Field(default_factory=dict)
     table_prefix: Text | None = None
 
     @field_validator("config", mode="before")
@@ -33,5 +33,5 @@ class ExtensionSpec(Section):
         return {} if value is None else value
 
     def fresh_config(self) -> dict[str, Any]:
-        """Return a copy of `config` that its receiver may change at any depth without changing this record."""
-        return own_copy(self.config)
+        """Return a copy of `config`; changing it at any depth leaves this record as it is."""
+        return {key: own_copy(value) for key, value in self.config.items()}
