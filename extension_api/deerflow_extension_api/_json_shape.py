@@ -22,16 +22,19 @@ def json_shape(value: Any) -> Any:
     """Return `value` such that `canonical_json` takes it; what JSON can hold stays as it is.
 
     Sets are sorted; bytes, enum members, dataclasses, paths, dates and decimals keep their contents, classes
-    and functions their name. Anything else counts by its type alone, for a `repr` may hold an address.
+    and functions their name. Anything else counts by its type alone, since a `repr` may hold an address; so
+    does what contains itself, and what lies more than 64 levels deep.
     """
     return _shape(value, ())
 
 
 def _shape(value: Any, around: tuple[int, ...]) -> Any:
-    if len(around) >= _MOST_LEVELS or id(value) in around:
-        return _type_alone(value)
     try:
-        return _shape_scalar(value) if _is_scalar(value) else _shape_container(value, (*around, id(value)))
+        if _is_scalar(value):
+            return _shape_scalar(value)
+        if len(around) < _MOST_LEVELS and id(value) not in around:
+            return _shape_container(value, (*around, id(value)))
+        return _type_alone(value)
     except Exception:  # noqa: BLE001 - reading a foreign object may fail in any way; then its type counts
         return _type_alone(value)
 

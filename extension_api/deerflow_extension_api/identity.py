@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
 EXTENSION_PRINCIPAL_RESOLVER_KEY: Final = "deerflow_extension_principal_resolver"
 """The attribute of `app.state` under which the host installs its resolver."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,16 @@ def resolve_principal(request: Any) -> ExtensionPrincipal | None:
     `request` is a Starlette or FastAPI request, or anything with `app.state`.
     """
     try:
-        principal = getattr(request.app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY)(request)
+        resolver = getattr(request.app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY)
+    except Exception:  # noqa: BLE001 - anything may be handed in; without a resolver everyone is anonymous
+        return None
+    try:
+        principal = resolver(request)
         if inspect.iscoroutine(principal):
             principal.close()  # a resolver is synchronous; unawaited, it would only warn
         return principal if isinstance(principal, ExtensionPrincipal) else None
     except Exception:  # noqa: BLE001 - an identity that cannot be told is nobody's
+        _log.exception("The principal resolver failed; the request is treated as anonymous")
         return None
 
 

@@ -21,7 +21,7 @@ class ExtensionData:
     """
 
     def __init__(self, scope_id: str) -> None:
-        self.scope_id = scope_id
+        self.scope_id: Final = scope_id
         self._lock = RLock()
         self._values: dict[type[Any], Any] = {}
 
