@@ -1,0 +1,1 @@
+"""AxonX: an asynchronous application framework of components, Jobs and Tasks."""

@@ -1,0 +1,1 @@
+"""What an Application is made of: components, the registry of their classes, Jobs."""

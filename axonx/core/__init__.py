@@ -1,0 +1,1 @@
+"""How an Application is put together, started and closed."""

@@ -1,0 +1,1 @@
+"""Steps: the base class and those that come with AxonX."""

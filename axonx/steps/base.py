@@ -1,0 +1,56 @@
+"""The base of Steps: one short-lived object for each step of each call of a Job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from axonx.components.base import ComponentBase
+
+if TYPE_CHECKING:
+    from axonx.components.job.context import RuntimeContext
+    from axonx.components.job.events import StepEvent
+    from axonx.components.job.response import JobResponse
+
+
+class EventSink(Protocol):
+    """Where the events of one call go."""
+
+    def emit(self, event: StepEvent) -> Awaitable[None]: ...
+
+
+class BaseStep(ComponentBase, ABC):
+    """One step of a PipelineJob: override `async def execute(self)`.
+
+    In `execute`, `self.context` holds the call's arguments (shared by the steps of one call),
+    `self.response` takes answer, success and metadata, and `await self.emit(event)` sends an event.
+    What `execute` returns is ignored; an exception becomes the call's failure result.
+
+    `injected_parameters` (name to JSON Schema) declares system fields that callers cannot supply.
+    """
+
+    component_type = "step"
+    injected_parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    context: RuntimeContext
+    response: JobResponse
+    _sink: EventSink
+
+    def bind(self, context: RuntimeContext, response: JobResponse, sink: EventSink) -> None:
+        """Attach this instance to one call; the pipeline does it before `execute`."""
+        self.context = context
+        self.response = response
+        self._sink = sink
+
+    @abstractmethod
+    async def execute(self) -> None:
+        """Do the step's work."""
+
+    def emit(self, event: StepEvent) -> Awaitable[None]:
+        """Send an event to whoever streams the call; waits while the call's buffer is full.
+
+        The event is checked and copied, so that changing it afterwards changes nothing that was sent.
+        Raises `InvalidEventError` (a `TypeError`) for anything that a Step may not emit.
+        """
+        return self._sink.emit(event)
