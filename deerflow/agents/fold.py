@@ -1,0 +1,164 @@
+"""Every wrap hook of a stack inside one middleware, as plain nested calls.
+
+`create_agent` sends each wrap hook through a tracer that costs two thread hops even when nothing is traced;
+folded, the whole stack takes one such step, and without the hops. `before_*` and `after_*` hooks stay nodes
+of the graph, so that interrupts, `jump_to` and reducers mean what LangChain says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+from langchain.agents.middleware.types import AgentMiddleware, AgentState, TracePolicy, omit_payload
+
+from deerflow.agents.hook_bridge import run_async_hook, run_sync_hook
+from deerflow.agents.wrap_chain import (
+    AsyncHandler,
+    AsyncHook,
+    Handler,
+    Hook,
+    async_model_chain,
+    async_tool_chain,
+    model_chain,
+    tool_chain,
+)
+
+NODE_HOOKS: Final = (
+    "before_agent",
+    "abefore_agent",
+    "before_model",
+    "abefore_model",
+    "after_model",
+    "aafter_model",
+    "after_agent",
+    "aafter_agent",
+)
+WRAP_HOOKS: Final = ("wrap_model_call", "awrap_model_call", "wrap_tool_call", "awrap_tool_call")
+
+_PLAIN_SCHEMAS: Final = (AgentMiddleware().state_schema, AgentState)
+
+
+def fold(stack: Sequence[AgentMiddleware]) -> list[AgentMiddleware]:
+    """Return middlewares for `create_agent` that do what `stack` does, with all wrap hooks in one of them.
+
+    That one comes first and is missing where nothing wraps. A middleware with node hooks follows in its place
+    without its wrap hooks; one that only wraps leaves its tools, state and transformers, if it has any.
+    A hook with one side only works on both: a synchronous one in a thread, an async one on a loop of its own.
+    """
+    folded = [shown for shown in map(_without_wraps, stack) if shown is not None]
+    model = [
+        middleware for middleware in stack if overrides(middleware, "wrap_model_call", "awrap_model_call")
+    ]
+    tool = [middleware for middleware in stack if overrides(middleware, "wrap_tool_call", "awrap_tool_call")]
+    if not model and not tool:
+        return folded
+    kind = _FoldedBoth if model and tool else _FoldedModel if model else _FoldedTool
+    name = _free_name("WrapHooks", {middleware.name for middleware in folded})
+    return [kind(name, model, tool), *folded]
+
+
+def overrides(middleware: AgentMiddleware, *hooks: str) -> bool:
+    """Whether the class of `middleware` has any of these hooks of its own, as `create_agent` sees it."""
+    cls = type(middleware)
+    return any(getattr(cls, hook) is not getattr(AgentMiddleware, hook) for hook in hooks)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+class _Folded(AgentMiddleware):
+    """All wrap hooks of a stack. Its spans are empty: what happens inside is not one hook's doing."""
+
+    trace_policy = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
+
+    def __init__(self, name: str, model: Sequence[AgentMiddleware], tool: Sequence[AgentMiddleware]) -> None:
+        self._name = name
+        if model:
+            self._model = model_chain([_sync_side(m, "wrap_model_call") for m in model])
+            self._amodel = async_model_chain([_async_side(m, "wrap_model_call") for m in model])
+        if tool:
+            self._tool = tool_chain([_sync_side(m, "wrap_tool_call") for m in tool])
+            self._atool = async_tool_chain([_async_side(m, "wrap_tool_call") for m in tool])
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+class _FoldedModel(_Folded):
+    def wrap_model_call(self, request: Any, handler: Handler) -> Any:
+        return self._model(request, handler)
+
+    # Not `async def`: the tracer around it would take that as leave to hop through threads.
+    def awrap_model_call(self, request: Any, handler: AsyncHandler) -> Coroutine[Any, Any, Any]:
+        return self._amodel(request, handler)
+
+
+class _FoldedTool(_Folded):
+    def wrap_tool_call(self, request: Any, handler: Handler) -> Any:
+        return self._tool(request, handler)
+
+    def awrap_tool_call(self, request: Any, handler: AsyncHandler) -> Coroutine[Any, Any, Any]:
+        return self._atool(request, handler)
+
+
+class _FoldedBoth(_FoldedModel, _FoldedTool):
+    pass
+
+
+def _sync_side(middleware: AgentMiddleware, hook: str) -> Hook:
+    if overrides(middleware, hook):
+        return cast(Hook, getattr(middleware, hook))
+    return partial(run_async_hook, getattr(middleware, f"a{hook}"))
+
+
+def _async_side(middleware: AgentMiddleware, hook: str) -> AsyncHook:
+    if overrides(middleware, f"a{hook}"):
+        return cast(AsyncHook, getattr(middleware, f"a{hook}"))
+    return partial(run_sync_hook, getattr(middleware, hook))
+
+
+def _without_wraps(middleware: AgentMiddleware) -> AgentMiddleware | None:
+    """Return what `create_agent` still has to see of a middleware, None where that is nothing."""
+    if not overrides(middleware, *WRAP_HOOKS):
+        return middleware
+    hooks = [hook for hook in NODE_HOOKS if overrides(middleware, hook)]
+    plain = middleware.state_schema in _PLAIN_SCHEMAS
+    if not hooks and plain and not getattr(middleware, "tools", ()) and not middleware.transformers:
+        return None
+    shown = {hook: _InnerHook(hook, getattr(type(middleware), hook)) for hook in hooks}
+    kind: type[_WithoutWraps] = type(type(middleware).__name__, (_WithoutWraps,), shown)
+    return kind(middleware)
+
+
+class _WithoutWraps(AgentMiddleware):
+    """A middleware whose wrap hooks run elsewhere; each subclass has the node hooks of one class."""
+
+    def __init__(self, inner: AgentMiddleware) -> None:
+        self.inner = inner
+        self.tools = getattr(inner, "tools", ())
+        self.state_schema = inner.state_schema
+        self.transformers = inner.transformers
+        self.trace_policy = inner.trace_policy
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+
+class _InnerHook:
+    """An inner middleware's own hook: its function on the class, its bound method on the instance."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        self._function = function
+
+    def __get__(self, shown: _WithoutWraps | None, owner: type) -> Callable[..., Any]:
+        if shown is None:
+            return self._function
+        return cast(Callable[..., Any], getattr(shown.inner, self._name))
