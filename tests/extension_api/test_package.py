@@ -12,8 +12,8 @@ from pathlib import Path
 import deerflow_extension_api as api
 import pytest
 
-PACKAGE = Path(api.__file__).parent
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+DISTRIBUTION = Path(__file__).parents[2] / "extension_api"
+SOURCES = sorted((DISTRIBUTION / "deerflow_extension_api").rglob("*.py"))
 
 CONTRACT_NAMES = """
     API_VERSION AgentAssemblyDescriptor AgentAssemblyObserver AgentBuildContext AgentScope CompactionEvent
@@ -82,18 +82,18 @@ def test_everything_public_in_a_module_is_exported_at_the_root(source: Path) -> 
 
 
 def test_the_version_is_the_one_of_the_distribution() -> None:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((DISTRIBUTION / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert api.API_VERSION == project["version"] == version("deerflow-extension-api") == "0.2.1"
 
 
 def test_the_distribution_has_no_dependencies() -> None:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((DISTRIBUTION / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["dependencies"] == []
     assert not requires("deerflow-extension-api")
 
 
 def test_the_package_imports_without_any_installed_distribution() -> None:
-    code = IMPORT_ALONE.format(folder=str(PACKAGE.parent))
+    code = IMPORT_ALONE.format(folder=str(DISTRIBUTION))
     command = [sys.executable, "-I", "-S", "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

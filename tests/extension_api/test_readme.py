@@ -26,7 +26,7 @@ from deerflow_extension_api import (
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-README = (Path(api.__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "extension_api" / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 

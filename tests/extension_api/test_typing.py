@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-PACKAGE = Path(find_spec("deerflow_extension_api").submodule_search_locations[0])
+PACKAGE = HERE.parents[1] / "extension_api" / "deerflow_extension_api"
 
 
 @pytest.fixture(scope="module")
