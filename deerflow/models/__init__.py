@@ -1,0 +1,6 @@
+"""Chat models: those of the configuration, and the scripted one that needs no network."""
+
+from deerflow.models.build import build_chat_model
+from deerflow.models.scripted import ScriptedChatModel, ScriptedModelError
+
+__all__ = ["ScriptedChatModel", "ScriptedModelError", "build_chat_model"]

@@ -1,0 +1,129 @@
+"""From a model record of the configuration to a chat model."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel, ValidationError
+
+from deerflow.config import AppConfig, ModelRecord
+from deerflow.config.problems import dotted
+from deerflow.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+def build_chat_model(
+    config: AppConfig,
+    name: str | None = None,
+    *,
+    thinking_enabled: bool | None = None,
+    reasoning_effort: str | None = None,
+) -> BaseChatModel:
+    """Return a new chat model of the record `name`, by default the first one.
+
+    The two wishes go to models whose record says `supports_thinking`: as keyword arguments of these names,
+    where the class or factory takes them. `ConfigError` says which record cannot be built, and the edit.
+    """
+    source = _find(config, name)
+    target = source.resolve()
+    kwargs = source.record.fresh_kwargs()
+    if source.record.supports_thinking:
+        wishes = {"thinking_enabled": thinking_enabled, "reasoning_effort": reasoning_effort}
+        kwargs |= source.accepted(target, wishes)
+    return source.call(target, kwargs)
+
+
+def _find(config: AppConfig, name: str | None) -> _Source:
+    for index, record in enumerate(config.models):
+        if name is None or record.name == name:
+            return _Source(index, record)
+    known = ", ".join(map(repr, config.model_names))
+    raise ConfigError(f"model {name!r} is not configured; known: {known}")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One record with its place in the file."""
+
+    index: int
+    record: ModelRecord
+
+    def fail(self, reason: str, cause: BaseException | None = None) -> NoReturn:
+        raise ConfigError(
+            f"models[{self.index}].use: {self.record.use!r} (model {self.record.name!r}) {reason}"
+        ) from cause
+
+    def resolve(self) -> Callable[..., Any]:
+        module_name, colon, attribute = self.record.use.partition(":")
+        if not (module_name and colon and attribute):
+            self.fail("is not of the form module:attribute; write for example langchain_openai:ChatOpenAI")
+        module = self._import(module_name)
+        target = getattr(module, attribute, None)
+        if target is None:
+            close = difflib.get_close_matches(attribute, dir(module), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "name a class or factory of that module"
+            self.fail(f"has no attribute {attribute!r}; {hint}")
+        if not callable(target):
+            self.fail(f"is a {type(target).__name__}; name a class or factory")
+        return cast(Callable[..., Any], target)
+
+    def _import(self, module_name: str) -> Any:
+        try:
+            return importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            missing = error.name or module_name
+            if "." in missing and module_name.startswith(missing):
+                self.fail(f"names no module: {error}; correct the path", error)
+            package = missing.partition(".")[0].replace("_", "-")
+            self.fail(f"needs module {missing!r}, which is not installed; run: pip install {package}", error)
+        except Exception as error:  # noqa: BLE001 - a module may fail at import in any way
+            self.fail(f"cannot be imported: {type(error).__name__}: {error}", error)
+
+    def accepted(self, target: Callable[..., Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the wishes that were made and that `target` takes."""
+        made = {key: value for key, value in wishes.items() if value is not None}
+        taken = {key: value for key, value in made.items() if _takes(target, key)}
+        for key in made.keys() - taken.keys():
+            logger.warning("model %r: %s takes no %s; none is passed", self.record.name, self.record.use, key)
+        return taken
+
+    def call(self, target: Callable[..., Any], kwargs: dict[str, Any]) -> BaseChatModel:
+        try:
+            model = target(**kwargs)
+        except ValidationError as error:
+            self.fail(f"refuses its keys: {_summary(error, self.index)}", error)
+        except Exception as error:  # noqa: BLE001 - a class or factory may fail in any way
+            keys = ", ".join(kwargs) or "none"
+            self.fail(f"cannot be built: {type(error).__name__}: {error}; its keys are: {keys}", error)
+        if inspect.iscoroutine(model):
+            model.close()
+        if not isinstance(model, BaseChatModel):
+            self.fail(f"gave a {type(model).__name__}; name a LangChain chat model class or a factory of one")
+        return model
+
+
+def _takes(target: Callable[..., Any], key: str) -> bool:
+    if isinstance(target, type) and issubclass(target, BaseModel):
+        aliases = {field.alias for field in target.model_fields.values()}
+        return key in target.model_fields or key in aliases
+    try:
+        parameters = inspect.signature(target).parameters
+    except (TypeError, ValueError):
+        return False
+    return key in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _summary(error: ValidationError, index: int) -> str:
+    """Return the places and messages without the values, which may be secret."""
+    return "; ".join(
+        f"{dotted(('models', index, *details['loc']))}: {details['msg']}"
+        for details in error.errors(include_url=False, include_input=False)
+    )
