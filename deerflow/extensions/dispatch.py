@@ -8,22 +8,20 @@ abandoned: nobody waits for it, and it is kept alive until it ends.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
-from deerflow.extensions.cancellation import cancel_requests
-from deerflow.extensions.diagnostics import error_text, logger, type_name
+from deerflow.extensions.cancellation import abandon, cancel_requests, drop_left_over_cancellation
+from deerflow.extensions.diagnostics import error_text, logger
+from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.snapshot import LoadedExtensions
 
 NOTIFICATION_BUDGET_SECONDS: Final = 3.0
 GRACE_SECONDS: Final = 0.1
-
-_abandoned: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +117,8 @@ class Dispatch:
             if not self._advance(index):
                 return
             await self._call(source, contributor)
-            await self._drop_left_over_cancellation(source)
+            if not self._over and await drop_left_over_cancellation():
+                self._contain(source, asyncio.CancelledError())
             if monotonic() >= self._deadline:  # a hook that blocked the loop held up the timer as well
                 self.expire()
 
@@ -133,10 +132,12 @@ class Dispatch:
             return True
 
     async def _call(self, source: str, contributor: Any) -> None:
-        failed = True
+        hook, failed = self._notification.hook, True
         try:
-            await self._call_hook(source, contributor)
-            failed = False
+            complaint = await call_async_hook(contributor, hook, *self._notification.arguments)
+            failed = complaint is not None
+            if failed:
+                logger.error("Extension %s: %s %s", source, hook, complaint)
         except GeneratorExit:  # the loop throws this walk away; awaiting anything now is an error
             raise
         except (KeyboardInterrupt, SystemExit) as error:
@@ -148,20 +149,7 @@ class Dispatch:
             self._contain(source, error)
         if not self._over:
             seconds = monotonic() - self._hook_started
-            record_outcome(source, self._notification.hook, seconds, failed=failed)
-
-    async def _call_hook(self, source: str, contributor: Any) -> None:
-        hook = getattr(contributor, self._notification.hook, None)
-        if hook is None:  # written for an older contract; the default does nothing
-            return
-        returned = hook(*self._notification.arguments)
-        if inspect.isawaitable(returned):
-            await returned
-            return
-        logger.error(
-            "Extension %s: %s returned %s, expected an awaitable; define it with async def",
-            *(source, self._notification.hook, type_name(returned)),
-        )
+            record_outcome(source, hook, seconds, failed=failed)
 
     def _contain(self, source: str, error: BaseException) -> None:
         hook, subject = self._notification.hook, self._notification.subject
@@ -169,24 +157,14 @@ class Dispatch:
         if cancelled and self._host_is_cancelled():
             self.halt()
         if self._over:
-            logger.debug("Extension %s: %s ended late for %s: %r", source, hook, subject, type_name(error))
+            if not cancelled:
+                text = error_text(error)
+                logger.debug("Extension %s: %s ended late for %s: %s", source, hook, subject, text)
         elif cancelled:
             logger.error("Extension %s: %s raised CancelledError for %s", source, hook, subject)
         else:
             text = error_text(error)
             logger.error("Extension %s: %s failed for %s: %s", source, hook, subject, text, exc_info=error)
-
-    async def _drop_left_over_cancellation(self, source: str) -> None:
-        """Keep a hook that cancelled its own asyncio task from hitting the next contributor with it."""
-        walk = asyncio.current_task()
-        if walk is None or not walk.cancelling() or self._over:
-            return
-        while walk.uncancel():
-            pass
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError as error:
-            self._contain(source, error)
 
     def _host_is_cancelled(self) -> bool:
         return cancel_requests(self._waiting) > self._cancel_requests_before
@@ -203,9 +181,7 @@ class Dispatch:
                 "Extension %s: %s ignored its cancellation for %s and was abandoned",
                 *(source, self._notification.hook, self._notification.subject),
             )
-            _abandoned.difference_update([task for task in _abandoned if task.get_loop().is_closed()])
-            _abandoned.add(walk)
-            walk.add_done_callback(_abandoned.discard)
+            abandon(walk)
         self._settle()
 
     def _walk_ended(self, walk: asyncio.Task[None]) -> None:

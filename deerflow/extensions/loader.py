@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -22,6 +20,7 @@ from deerflow.extensions.diagnostics import (
     watch_duration,
 )
 from deerflow.extensions.errors import EntryRefused, ExtensionLoadError
+from deerflow.extensions.hooks import discard_unfinished
 from deerflow.extensions.registry import EntryRegistry, Registrations
 from deerflow.extensions.snapshot import LoadedExtensions
 from deerflow.extensions.table_prefixes import HOST_TABLES, TablePrefixes
@@ -105,7 +104,7 @@ def _install(install: Callable[..., Any], registry: EntryRegistry, spec: Extensi
     try:
         with watch_duration(spec.use, "install()"):
             returned = install(registry, spec.fresh_config())
-        unfinished = _discard_unfinished(returned)
+        unfinished = discard_unfinished(returned)
     except BaseException as error:  # install is code of the extension
         if must_propagate(error):
             raise
@@ -114,19 +113,3 @@ def _install(install: Callable[..., Any], registry: EntryRegistry, spec: Extensi
         raise EntryRefused(
             f"install() must be a plain function; it returned {unfinished}", "failed to install"
         )
-
-
-def _discard_unfinished(returned: Any) -> str | None:
-    """Name what `install` returned if its body has not run to its end, and make sure that it never does."""
-    if inspect.iscoroutine(returned):
-        returned.close()
-        return "a coroutine"
-    if inspect.isgenerator(returned):
-        returned.close()
-        return "a generator"
-    if inspect.isasyncgen(returned):
-        return "an asynchronous generator"
-    if isinstance(returned, asyncio.Future):
-        returned.cancel()
-        return f"an awaitable {type_name(returned)}"
-    return f"an awaitable {type_name(returned)}" if inspect.isawaitable(returned) else None

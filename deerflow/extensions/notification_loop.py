@@ -161,14 +161,18 @@ def observe_later(notification: Notification) -> None:
 
 def run_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> bool:
     """Run `callback` on `loop`: now where this is its thread, else soon; False where the loop is closed."""
-    try:
-        if asyncio.get_running_loop() is loop:
-            callback()
-            return True
-    except RuntimeError:
-        pass
+    if _running_loop() is loop:
+        callback()
+        return True
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
         return False
     return True
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

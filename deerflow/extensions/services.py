@@ -1,0 +1,156 @@
+"""Starting the services of extensions with the host, and stopping them in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Any, Final
+
+from deerflow_extension_api import ExtensionRuntimeDeps
+
+from deerflow.extensions.cancellation import abandon, complete, drop_left_over_cancellation
+from deerflow.extensions.diagnostics import DiagnosticLog, error_text, logger, report
+from deerflow.extensions.hooks import call_async_hook
+from deerflow.extensions.snapshot import LoadedExtensions
+
+STOP_TIMEOUT_SECONDS: Final = 30.0
+START_WARNING_SECONDS: Final = 10.0
+
+
+async def start_services(
+    snapshot: LoadedExtensions,
+    deps: ExtensionRuntimeDeps,
+    *,
+    warn_every_seconds: float = START_WARNING_SECONDS,
+    stop_timeout_seconds: float = STOP_TIMEOUT_SECONDS,
+) -> RunningServices:
+    """Start every service in registration order, on this loop, and return what stops them.
+
+    One that fails is reported and the next one starts; one that takes long is named in the log every
+    `warn_every_seconds`. Where this call itself is cancelled, what was entered is stopped first.
+    """
+    services = RunningServices(snapshot.diagnostics, stop_timeout_seconds)
+    try:
+        for source, service in snapshot.services:
+            await services.start(source, service, deps, warn_every_seconds)
+    except BaseException:
+        await services.stop()
+        raise
+    return services
+
+
+class RunningServices:
+    """The services whose `start` was entered."""
+
+    def __init__(self, diagnostics: DiagnosticLog, stop_timeout_seconds: float) -> None:
+        self._diagnostics = diagnostics
+        self._stop_timeout_seconds = stop_timeout_seconds
+        self._lives: list[_ServiceLife] = []
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def start(
+        self, source: str, service: Any, deps: ExtensionRuntimeDeps, warn_every_seconds: float
+    ) -> None:
+        """Enter one service and wait, without limit, until its `start` has ended either way."""
+        life = _ServiceLife(source, service, deps, self._diagnostics)
+        self._lives.append(life)
+        entered = monotonic()
+        while not life.started.done():
+            await asyncio.wait((life.started,), timeout=warn_every_seconds)
+            if not life.started.done():
+                seconds = monotonic() - entered
+                logger.warning(
+                    "Extension %s: service start() has been running for %.1fs; the host waits for it",
+                    *(source, seconds),
+                )
+        life.raise_fatal()
+
+    async def stop(self) -> None:
+        """Stop every entered service, the last one first, each within its own time.
+
+        Every service is stopped even where this call is cancelled meanwhile. Calling it again does nothing.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop_all())
+        await complete(self._stopping)
+
+    async def _stop_all(self) -> None:
+        lives = self._lives[::-1]
+        for life in lives:
+            await life.stop(self._stop_timeout_seconds)
+        for life in lives:
+            life.raise_fatal()
+
+
+class _ServiceLife:
+    """One service from `start` to `stop`, both in one asyncio task.
+
+    What `start` opens may be bound to its task, as anyio's task groups are; only there can `stop` close it.
+    """
+
+    def __init__(
+        self, source: str, service: Any, deps: ExtensionRuntimeDeps, diagnostics: DiagnosticLog
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[None] = loop.create_future()
+        self._source = source
+        self._service = service
+        self._diagnostics = diagnostics
+        self._stop_wanted = asyncio.Event()
+        self._cancelled_by_host = False
+        self._fatal: BaseException | None = None
+        self._asyncio_task = loop.create_task(self._live(deps), name=f"extensions:service {source}")
+
+    async def stop(self, timeout_seconds: float) -> None:
+        """End the service, however far it has come; give it up when the time is over."""
+        self._stop_wanted.set()
+        if not self.started.done():
+            self._cancelled_by_host = True
+            self._asyncio_task.cancel()
+        await asyncio.wait((self._asyncio_task,), timeout=timeout_seconds)
+        if not self._asyncio_task.done():
+            self._report(
+                "error", f"service stop() timed out after {timeout_seconds:.1f}s; continuing shutdown"
+            )
+            self._cancelled_by_host = True
+            self._asyncio_task.cancel()
+            abandon(self._asyncio_task)
+
+    def raise_fatal(self) -> None:
+        """Raise the KeyboardInterrupt or SystemExit that the service raised."""
+        if self._fatal is not None:
+            raise self._fatal
+
+    async def _live(self, deps: ExtensionRuntimeDeps) -> None:
+        await self._call("start", "continuing without it", deps)
+        self.started.set_result(None)
+        await drop_left_over_cancellation()
+        self._cancelled_by_host = False
+        try:
+            await self._stop_wanted.wait()
+        except asyncio.CancelledError:  # such as an anyio task group, opened in start, whose child failed
+            self._report("service was cancelled while it was running; stopping it")
+        await self._call("stop", "continuing shutdown")
+
+    async def _call(self, hook: str, consequence: str, *arguments: Any) -> None:
+        try:
+            complaint = await call_async_hook(self._service, hook, *arguments)
+        except GeneratorExit:  # the loop throws this task away; awaiting anything now is an error
+            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._fatal = error
+        except BaseException as error:  # noqa: BLE001 - whatever a service raises stays with it
+            self._contain(hook, consequence, error)
+        else:
+            if complaint is not None:
+                self._report(f"service {hook}() {complaint}")
+
+    def _contain(self, hook: str, consequence: str, error: BaseException) -> None:
+        text = error_text(error)
+        if self._cancelled_by_host:
+            logger.debug("Extension %s: service %s() ended late: %s", self._source, hook, text)
+        else:
+            self._report(f"service {hook}() failed; {consequence}: {text}", error)
+
+    def _report(self, message: str, error: BaseException | None = None) -> None:
+        report(self._diagnostics, "error", self._source, message, error=error)
