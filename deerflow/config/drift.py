@@ -67,4 +67,9 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 def _takes_none(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, types.UnionType) and type(None) in get_args(annotation)
+    """Tell whether `null` is a value here; of a list or a section it is always an emptied one."""
+    if get_origin(annotation) not in (Union, types.UnionType) or type(None) not in get_args(annotation):
+        return False
+    return section_in(annotation) is None and not any(
+        get_origin(part) is tuple for part in get_args(annotation)
+    )

@@ -87,7 +87,7 @@ Flag = Annotated[bool, Field(strict=True), _environment, _allowed("true or false
 PositiveInt = Annotated[int, Field(strict=True, gt=0), _environment, _allowed("a whole number from 1")]
 Count = Annotated[int, Field(strict=True, ge=0), _environment, _allowed("a whole number from 0")]
 _Finite = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), _environment]
-Seconds = Annotated[_Finite, _allowed("a positive number of seconds")]
+Seconds = Annotated[_Finite, Field(le=1e9), _allowed("a positive number of seconds")]
 Fraction = Annotated[_Finite, Field(le=1), _allowed("a number above 0 and up to 1")]
 Amount = Annotated[PositiveInt | Fraction, _allowed("a whole number from 1, or a fraction up to 1")]
 Text = Annotated[str, Field(min_length=1), _allowed("text of at least one character")]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, ModelProfile
 from pydantic import BaseModel, ValidationError
 
 from deerflow.config import AppConfig, ModelRecord
 from deerflow.config.problems import dotted
+from deerflow.config.reference import import_reference
 from deerflow.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -56,36 +55,18 @@ class _Source:
     index: int
     record: ModelRecord
 
+    @property
+    def where(self) -> str:
+        return f"models[{self.index}].use (model {self.record.name!r})"
+
     def fail(self, reason: str, cause: BaseException | None = None) -> NoReturn:
-        raise ConfigError(
-            f"models[{self.index}].use: {self.record.use!r} (model {self.record.name!r}) {reason}"
-        ) from cause
+        raise ConfigError(f"{self.where}: {self.record.use!r} {reason}") from cause
 
     def resolve(self) -> Callable[..., Any]:
-        module_name, colon, attribute = self.record.use.partition(":")
-        if not (module_name and colon and attribute):
-            self.fail("is not of the form module:attribute; write for example langchain_openai:ChatOpenAI")
-        module = self._import(module_name)
-        target = getattr(module, attribute, None)
-        if target is None:
-            close = difflib.get_close_matches(attribute, dir(module), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "name a class or factory of that module"
-            self.fail(f"has no attribute {attribute!r}; {hint}")
+        target = import_reference(self.record.use, where=self.where, example="langchain_openai:ChatOpenAI")
         if not callable(target):
             self.fail(f"is a {type(target).__name__}; name a class or factory")
         return cast(Callable[..., Any], target)
-
-    def _import(self, module_name: str) -> Any:
-        try:
-            return importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            missing = error.name or module_name
-            if "." in missing and module_name.startswith(missing):
-                self.fail(f"names no module: {error}; correct the path", error)
-            package = missing.partition(".")[0].replace("_", "-")
-            self.fail(f"needs module {missing!r}, which is not installed; run: pip install {package}", error)
-        except Exception as error:  # noqa: BLE001 - a module may fail at import in any way
-            self.fail(f"cannot be imported: {type(error).__name__}: {error}", error)
 
     def accepted(self, target: Callable[..., Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the wishes that were made and that `target` takes."""
@@ -107,7 +88,14 @@ class _Source:
             model.close()
         if not isinstance(model, BaseChatModel):
             self.fail(f"gave a {type(model).__name__}; name a LangChain chat model class or a factory of one")
-        return model
+        return self._with_window(model)
+
+    def _with_window(self, model: BaseChatModel) -> BaseChatModel:
+        """Tell the model its `max_input_tokens`: summaries at a fraction of the window read it there."""
+        if self.record.max_input_tokens is None:
+            return model
+        profile: ModelProfile = {**(model.profile or {}), "max_input_tokens": self.record.max_input_tokens}
+        return model.model_copy(update={"profile": profile})
 
 
 def _takes(target: Callable[..., Any], key: str) -> bool:
