@@ -109,9 +109,7 @@ class _ServiceLife:
             self._asyncio_task.cancel()
         await asyncio.wait((self._asyncio_task,), timeout=timeout_seconds)
         if not self._asyncio_task.done():
-            self._report(
-                "error", f"service stop() timed out after {timeout_seconds:.1f}s; continuing shutdown"
-            )
+            self._report(f"service stop() timed out after {timeout_seconds:.1f}s; continuing shutdown")
             self._cancelled_by_host = True
             self._asyncio_task.cancel()
             abandon(self._asyncio_task)
