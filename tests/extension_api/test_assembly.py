@@ -162,17 +162,25 @@ def test_a_value_that_json_cannot_hold_hides_nothing_beside_it() -> None:
     assert with_policy({"lock": Lock(), "max": 1}) != with_policy({"lock": Lock(), "max": 2})
 
 
-def test_a_policy_that_contains_itself_has_a_fingerprint() -> None:
+def test_a_policy_that_contains_itself_in_several_places_has_a_fingerprint() -> None:
     policy: dict[str, Any] = {"max": 1}
-    policy["self"] = policy
+    policy |= dict.fromkeys("abcd", policy)
     assert with_policy(policy) == with_policy(policy) != with_policy({"max": 1})
 
 
-def test_a_very_deep_policy_has_a_fingerprint() -> None:
-    deep: Any = "end"
-    for _ in range(5000):
-        deep = [deep]
-    assert len(with_policy(deep)) == 64
+def nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_policy_counts_down_to_its_sixtieth_level() -> None:
+    assert with_policy(nested("a", 60)) != with_policy(nested("b", 60))
+
+
+@pytest.mark.parametrize("levels", [100, 5000])
+def test_a_very_deep_policy_has_a_fingerprint_that_stops_counting(levels: int) -> None:
+    assert with_policy(nested("a", levels)) == with_policy(nested("b", levels))
 
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
