@@ -79,7 +79,7 @@ class ThreadRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run. `kwargs` is what the client asked for, JSON only; `error` and `stop_reason` say how it ended."""
+    """One run. `kwargs` is what the client asked for, JSON only; `error`, `stop_reason` say how it ended."""
 
     run_id: str
     thread_id: str

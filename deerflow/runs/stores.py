@@ -70,9 +70,9 @@ class RunStore(Protocol):
         stop_reason: str | None = None,
         events: Sequence[NewRunEvent] = (),
     ) -> RunRecord:
-        """In one transaction: a legal move (else `IllegalRunMoveError`), the thread's status that follows from
-        it, and the run's last events. A deleted run raises `NotFoundError`. At most one run of a thread is
-        `running`: a second one raises `ConflictError`."""
+        """In one transaction: a legal move (else `IllegalRunMoveError`), the thread's status that follows
+        from it, and the run's last events. A deleted run raises `NotFoundError`. At most one run of a
+        thread is `running`: a second one raises `ConflictError`."""
 
     async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None: ...
 

@@ -1,0 +1,49 @@
+"""The application's own middlewares and tools, as the configuration names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import BaseTool
+
+from deerflow.config.reference import import_reference
+from deerflow.config.schema import AppConfig
+from deerflow.errors import ConfigError
+
+Middleware = AgentMiddleware[Any, Any]
+
+
+def application_middlewares(config: AppConfig) -> Callable[[], list[Middleware]]:
+    """A function that makes one new instance of each of `extensions.middlewares`, in order."""
+    classes = []
+    for index, use in enumerate(config.extensions.middlewares):
+        where = f"extensions.middlewares[{index}]"
+        found = import_reference(use, where=where, example="my_package.middlewares:Audit")
+        if not (isinstance(found, type) and issubclass(found, AgentMiddleware)):
+            raise ConfigError(f"{where}: {use!r} is no AgentMiddleware class; name a class")
+        classes.append((where, use, found))
+    return lambda: [_instance(*entry) for entry in classes]
+
+
+def configured_tools(config: AppConfig) -> list[BaseTool]:
+    """The tools of `tools:`, in order."""
+    tools = []
+    for index, record in enumerate(config.tools):
+        where = f"tools[{index}].use"
+        found = import_reference(record.use, where=where, example="my_package.tools:search")
+        if not isinstance(found, BaseTool):
+            raise ConfigError(
+                f"{where}: {record.use!r} is a {type(found).__name__}; "
+                "name a LangChain tool, for example a function under @tool"
+            )
+        tools.append(found)
+    return tools
+
+
+def _instance(where: str, use: str, middleware_class: type[Middleware]) -> Middleware:
+    try:
+        return middleware_class()
+    except Exception as error:  # an application's constructor may fail in any way
+        raise ConfigError(f"{where}: {use!r} cannot be made: {type(error).__name__}: {error}") from error

@@ -1,0 +1,110 @@
+"""Compile one agent from its plan: middlewares placed and folded, graph built, observers told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deerflow_extension_api import AgentBuildContext
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+from deerflow.agents.descriptor import AssemblyFacts, describe
+from deerflow.agents.file_tools import WorkspaceFinder
+from deerflow.agents.fold import fold
+from deerflow.agents.stack import StackPlan, build_stack
+from deerflow.config.limits import TokenBudgetConfig
+from deerflow.config.request import RequestOptions
+from deerflow.config.schema import AppConfig
+from deerflow.extensions import LoadedExtensions
+from deerflow.extensions.observations import notify_assembly
+from deerflow.extensions.placement import collect_placements
+from deerflow.models import build_chat_model
+
+
+# LangGraph's server drops every key that is not named here; on Python 3.11 it does so only for the
+# TypedDict of typing_extensions.
+class AgentContext(TypedDict, total=False):
+    """What a caller may put into a run's context."""
+
+    model_name: str
+    agent_name: str
+    thinking_enabled: bool
+    reasoning_effort: str
+    subagent_enabled: bool
+    max_total_subagents: int
+    goal: str
+    approve_tools: list[str]
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """Everything that decides how one agent is built."""
+
+    config: AppConfig
+    snapshot: LoadedExtensions
+    context: AgentBuildContext
+    options: RequestOptions
+    prompt: str
+    tools: Sequence[BaseTool]
+    budget: TokenBudgetConfig
+    workspace_of: WorkspaceFinder
+    max_turns: int | None = None
+    approvals: Sequence[AgentMiddleware[Any, Any]] = ()
+    application: Sequence[AgentMiddleware[Any, Any]] = ()
+    checkpointer: BaseCheckpointSaver[Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A compiled agent, good for any number of runs on its snapshot."""
+
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+    model_name: str
+    snapshot: LoadedExtensions
+
+
+def assemble(plan: AgentPlan) -> Assembly:
+    """Build the agent. Raises where the host's own stack would be out of order, or a model is unknown."""
+    options = plan.options
+    model = build_chat_model(
+        plan.config,
+        plan.context.model_name,
+        thinking_enabled=options.thinking_enabled,
+        reasoning_effort=options.reasoning_effort,
+    )
+    placements = collect_placements(
+        plan.snapshot,
+        plan.context,
+        hook_timeout_seconds=plan.config.extensions.hook_timeout_seconds,
+    )
+    stack = build_stack(
+        StackPlan(
+            config=plan.config,
+            placements=placements,
+            budget=plan.budget,
+            max_turns=plan.max_turns,
+            approvals=plan.approvals,
+            application=plan.application,
+            workspace_of=plan.workspace_of,
+        )
+    )
+    graph: CompiledStateGraph[Any, Any, Any, Any] = create_agent(
+        model,
+        list(plan.tools),
+        system_prompt=plan.prompt,
+        middleware=fold(stack),
+        context_schema=AgentContext,
+        checkpointer=plan.checkpointer,
+        name=plan.context.agent_name,
+    )
+    record = next(r for r in plan.config.models if r.name == plan.context.model_name)
+    if plan.snapshot.agent_assembly_observers:
+        facts = AssemblyFacts(plan.context, options, record, plan.prompt, plan.tools, stack, placements)
+        notify_assembly(plan.snapshot, describe(facts))
+    return Assembly(graph, record.name, plan.snapshot)

@@ -1,0 +1,96 @@
+"""Describe an assembled agent for the assembly observers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from deerflow_extension_api import (
+    AgentAssemblyDescriptor,
+    AgentBuildContext,
+    AgentScope,
+    MiddlewareDescriptor,
+    ToolDescriptor,
+    canonical_hash,
+    collect_release_policies,
+)
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import BaseTool
+from pydantic import TypeAdapter
+
+from deerflow.config.request import RequestOptions
+from deerflow.config.schema import ModelRecord
+from deerflow.extensions.placement import Placements
+
+_SECRET = re.compile(r"api_?key|secret|password|credential|authorization|headers?$|token$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class AssemblyFacts:
+    """What was decided while one agent was assembled."""
+
+    context: AgentBuildContext
+    options: RequestOptions
+    model: ModelRecord
+    prompt: str
+    tools: Sequence[BaseTool]
+    stack: Sequence[AgentMiddleware[Any, Any]]
+    placements: Placements
+
+
+def describe(facts: AssemblyFacts) -> AgentAssemblyDescriptor:
+    """The descriptor of one assembly. Secrets of a model record never reach it."""
+    policies = collect_release_policies(facts.stack)
+    return AgentAssemblyDescriptor(
+        namespace="subagent" if facts.context.scope is AgentScope.SUBAGENT else "lead",
+        agent_name=facts.context.agent_name,
+        requested_model=facts.options.model_name,
+        effective_model=facts.model.name,
+        model_parameters=_model_parameters(facts.model),
+        thinking_enabled=bool(facts.options.thinking_enabled and facts.model.supports_thinking),
+        reasoning_effort=facts.options.reasoning_effort,
+        base_prompt_hash=canonical_hash(facts.prompt),
+        tools=tuple(_tool(tool) for tool in facts.tools),
+        middlewares=tuple(_middleware(item, facts.placements) for item in facts.stack),
+        deferred_tool_names=(),
+        enabled_skills=(),
+        effective_policies={"host": asdict(facts.context.policy), **policies},
+        build={"deerflow": version("deerflow"), "langchain": version("langchain")},
+    )
+
+
+def _model_parameters(model: ModelRecord) -> dict[str, Any]:
+    parameters = {"use": model.use, **(model.model_extra or {})}
+    return {key: _jsonable(value) for key, value in parameters.items() if not _SECRET.search(key)}
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items() if not _SECRET.search(str(key))}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _tool(tool: BaseTool) -> ToolDescriptor:
+    schema = tool.tool_call_schema
+    schema_json = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    return ToolDescriptor(
+        name=tool.name,
+        description_hash=canonical_hash(tool.description),
+        schema_hash=canonical_hash(schema_json),
+        source=type(tool).__module__ if tool.metadata is None else tool.metadata.get("source", "config"),
+    )
+
+
+def _middleware(item: AgentMiddleware[Any, Any], placements: Placements) -> MiddlewareDescriptor:
+    origin = placements.origin_of(item)
+    inner = item if origin is None else origin.inner
+    return MiddlewareDescriptor(
+        name=type(inner).__name__,
+        module=type(inner).__module__,
+        extension=None if origin is None else origin.source,
+    )

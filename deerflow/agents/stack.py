@@ -1,0 +1,92 @@
+"""The middlewares of an agent as one visible list, outermost first.
+
+Contributions stand on the line of their placement. For wrap hooks and `before_*` hooks the order is from
+top to bottom, for `after_*` hooks from bottom to top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelRetryMiddleware
+
+from deerflow.agents.file_tools import WorkspaceFinder
+from deerflow.agents.middlewares.approval_refusal import ApprovalRefusal
+from deerflow.agents.middlewares.run_limits import RunLimits
+from deerflow.agents.middlewares.transcript_repair import TranscriptRepair
+from deerflow.agents.tool_output import ToolFailures, ToolOutputLimit
+from deerflow.config.limits import TokenBudgetConfig
+from deerflow.config.schema import AppConfig
+from deerflow.extensions.placement import Placements, check_stack_order
+
+Middleware = AgentMiddleware[Any, Any]
+
+_RETRIED_STATUS_CODES = frozenset({408, 409, 429})
+
+
+@dataclass(frozen=True)
+class StackPlan:
+    """What differs between the stacks of a lead and of a subagent."""
+
+    config: AppConfig
+    placements: Placements
+    budget: TokenBudgetConfig
+    max_turns: int | None
+    approvals: Sequence[Middleware]
+    application: Sequence[Middleware]
+    workspace_of: WorkspaceFinder
+
+
+def build_stack(plan: StackPlan) -> list[Middleware]:
+    """The whole stack; the line of a placement is what that placement promises."""
+    placed = plan.placements
+    retry = _model_retry(plan.config)
+    stack: list[Middleware] = [
+        RunLimits(budget=plan.budget, max_turns=plan.max_turns),
+        *placed.tool_visible,
+        *placed.model_logical,
+        *plan.approvals,
+        ToolOutputLimit(plan.workspace_of),
+        ToolFailures(),
+        *plan.application,
+        TranscriptRepair(),
+        *placed.standard,
+        retry,
+        *placed.model_physical,
+        *placed.tool_raw,
+    ]
+    check_stack_order(stack, placed, retry=retry)
+    return stack
+
+
+def lead_approvals(tool_names: Sequence[str]) -> list[Middleware]:
+    """Pause before each named tool until a person has decided."""
+    return [HumanInTheLoopMiddleware(dict.fromkeys(tool_names, True))] if tool_names else []
+
+
+def subagent_approvals(tool_names: Sequence[str]) -> list[Middleware]:
+    """Refuse each named tool: nobody can be asked inside a subagent."""
+    return [ApprovalRefusal(tool_names)] if tool_names else []
+
+
+def _model_retry(config: AppConfig) -> Middleware:
+    return ModelRetryMiddleware(
+        max_retries=config.model_retry.max_retries,
+        initial_delay=config.model_retry.initial_delay_seconds,
+        retry_on=is_transient,
+        on_failure="error",
+    )
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may succeed a moment later."""
+    status_code = getattr(error, "status_code", None)
+    if isinstance(status_code, int):
+        return status_code in _RETRIED_STATUS_CODES or status_code >= 500
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    # HTTP clients and SDKs have trees of their own; these names are common to httpx, openai and anthropic.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"APIConnectionError", "APITimeoutError", "TransportError", "TimeoutException"})

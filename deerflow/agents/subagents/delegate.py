@@ -1,0 +1,245 @@
+"""The story of one delegation: admitted, started, watched, ended, reported."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from deerflow_extension_api import TaskInfo, TaskOutcome
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables.config import var_child_runnable_config
+
+from deerflow.agents.assembly import Assembly
+from deerflow.agents.middlewares.run_limits import STOP_REASON_KEY
+from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
+from deerflow.agents.subagents.capacity import SubagentCapacity
+from deerflow.agents.subagents.catalogue import SubagentType
+from deerflow.cancellation import stop_task, uninterrupted
+from deerflow.errors import UnavailableError
+from deerflow.extensions import LoadedExtensions
+from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+
+logger = logging.getLogger(__name__)
+
+Status = Literal["completed", "failed", "cancelled", "timed_out"]
+
+# How long a child that was told to stop may take before it is abandoned.
+STOP_GRACE_SECONDS = 5.0
+_RECURSION_LIMIT = 100_000  # turns are bounded by RunLimits, whatever number of graph steps one takes
+
+_OUTCOMES = {
+    "completed": TaskOutcome.COMPLETED,
+    "failed": TaskOutcome.FAILED,
+    "cancelled": TaskOutcome.ABORTED,
+    "timed_out": TaskOutcome.FAILED,
+}
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """What an agent asks for: `emit` takes the progress events, `parent` is the scope that delegates."""
+
+    prompt: str
+    subagent_type: str
+    description: str
+    tool_call_id: str | None
+    parent: RunScope
+    emit: Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class DelegationResult:
+    """How it ended. `text` is the subagent's answer where it has one."""
+
+    status: Status
+    text: str = ""
+    stop_reason: str | None = None
+    error: str | None = None
+    model_name: str | None = None
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+class SubagentAssembler(Protocol):
+    """Builds (or finds) the graph of one subagent type for a generation of extensions."""
+
+    async def subagent(
+        self, snapshot: LoadedExtensions, kind: SubagentType, parent: RunScope
+    ) -> Assembly: ...
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What delegating needs: the types on offer, the slots, and how to build one."""
+
+    catalogue: Mapping[str, SubagentType]
+    capacity: SubagentCapacity
+    assembler: SubagentAssembler
+
+
+@dataclass
+class _Child:
+    """One execution on its way. `answer` and `stop_reason` are filled in as messages arrive."""
+
+    order: Delegation
+    kind: SubagentType
+    execution_id: str
+    scope: RunScope
+    answer: str = ""
+    stop_reason: str | None = None
+    model_name: str | None = None
+    steps: int = 0
+
+    def emit(self, event: str, **details: Any) -> None:
+        """Send one progress event; a stream that is gone loses nothing of the work."""
+        payload = {
+            "type": event,
+            "task_id": self.order.tool_call_id or self.scope.task_info.task_id,
+            "execution_id": self.execution_id,
+            "subagent_type": self.kind.name,
+            **details,
+        }
+        try:
+            self.order.emit(payload)
+        except Exception:
+            logger.debug("event %s of subagent %s was not delivered", event, self.execution_id, exc_info=True)
+
+
+async def delegate(order: Delegation, crew: Crew) -> DelegationResult:
+    """Run one subagent to its end. Every failure is a result; only the caller's cancellation is raised."""
+    kind = crew.catalogue.get(order.subagent_type)
+    if kind is None:
+        known = ", ".join(sorted(crew.catalogue))
+        return DelegationResult(
+            "failed", error=f"unknown subagent_type {order.subagent_type!r}; known: {known}"
+        )
+    parent = order.parent
+    if not parent.delegations.spend():
+        limit = parent.delegations.limit
+        return DelegationResult("failed", error=f"this run may delegate {limit} times, and has done so")
+    try:
+        async with crew.capacity.slot(parent.task_info.thread_id or parent.task_info.run_id):
+            return await _run(_child_of(order, kind), crew)
+    except UnavailableError as error:
+        return DelegationResult("failed", error=str(error))
+
+
+def _child_of(order: Delegation, kind: SubagentType) -> _Child:
+    parent = order.parent
+    task_id, execution_id = parent.delegations.claim_task_id(order.tool_call_id)
+    info = TaskInfo(
+        task_id=task_id,
+        run_id=parent.task_info.run_id,
+        thread_id=parent.task_info.thread_id,
+        kind="subagent",
+        parent_task_id=parent.task_info.task_id,
+        agent_name=kind.name,
+        resumed=parent.task_info.resumed,
+    )
+    scope = RunScope(
+        snapshot=parent.snapshot,
+        task_info=info,
+        task_store=open_task_store(parent.snapshot, task_id),
+        policy=parent.policy,
+        options=parent.options,
+        workspace=parent.workspace,
+        delegations=Delegations(limit=0),
+        user_id=parent.user_id,
+    )
+    return _Child(order, kind, execution_id, scope)
+
+
+async def _run(child: _Child, crew: Crew) -> DelegationResult:
+    child.emit("task_started", description=child.order.description)
+    result = DelegationResult("cancelled", error="the run was stopped")
+    try:
+        await notify_task_start(child.scope.snapshot, child.scope.task_store, child.scope.task_info)
+        result = await _watch(child, crew)
+    except Exception as error:
+        logger.exception("subagent %s could not be run", child.execution_id)
+        result = DelegationResult("failed", error=f"{type(error).__name__}: {error}")
+    finally:
+        # Also when this delegation is cancelled, even twice: hooks run, tokens are counted, the end is told.
+        await uninterrupted(_finish(child, result), name=f"finish subagent {child.execution_id}")
+    return result
+
+
+async def _watch(child: _Child, crew: Crew) -> DelegationResult:
+    """Wait for the conversation, its time limit or the caller's cancellation, whichever comes first."""
+    context = contextvars.copy_context()
+    # Without this the child's frames and callbacks would pass for the parent's.
+    context.run(var_child_runnable_config.set, None)
+    name = f"subagent {child.kind.name} {child.execution_id}"
+    story = asyncio.create_task(_converse(child, crew), name=name, context=context)
+    try:
+        await asyncio.wait({story}, timeout=child.kind.limits.timeout_seconds)
+        expired = not story.done()
+    finally:
+        if not story.done():
+            await uninterrupted(stop_task(story, grace_seconds=STOP_GRACE_SECONDS), name=f"stop {name}")
+    return _result_of(child, story, expired=expired)
+
+
+async def _converse(child: _Child, crew: Crew) -> None:
+    assembly = await crew.assembler.subagent(child.scope.snapshot, child.kind, child.order.parent)
+    child.model_name = assembly.model_name
+    stream = assembly.graph.astream(
+        {"messages": [HumanMessage(child.order.prompt)]},
+        {"recursion_limit": _RECURSION_LIMIT, "run_name": child.kind.name},
+        context=runtime_context({}, child.scope),
+        stream_mode="updates",
+    )
+    async for update in stream:
+        if "__interrupt__" in update:
+            raise PermissionError("it asked for a person's answer, which a subagent cannot wait for")
+        for node_update in update.values():
+            _note(child, node_update)
+
+
+def _note(child: _Child, node_update: Any) -> None:
+    """Keep the latest answer and tell the parent's stream what was done."""
+    messages = node_update.get("messages") if isinstance(node_update, Mapping) else None
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, AIMessage):
+            stop_reason = message.response_metadata.get(STOP_REASON_KEY)
+            if stop_reason is not None:
+                child.stop_reason = stop_reason
+                continue
+            child.answer = message.text or child.answer
+            child.steps += 1
+            tools = [call["name"] for call in message.tool_calls]
+            child.emit("task_running", step=child.steps, tools=tools, text=_first_line(message.text))
+        elif isinstance(message, ToolMessage):
+            child.emit("task_running", step=child.steps, tool=message.name, text=_first_line(message.text))
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]
+
+
+def _result_of(child: _Child, story: asyncio.Task[None], *, expired: bool) -> DelegationResult:
+    status: Status = "completed"
+    error: str | None = None
+    if expired:
+        status, error = "timed_out", f"no result within {child.kind.limits.timeout_seconds:g} s"
+    elif story.cancelled():
+        status, error = "failed", "it cancelled itself"
+    elif (failure := story.exception()) is not None:
+        status, error = "failed", f"{type(failure).__name__}: {failure}"
+    usage = child.scope.usage.as_dict()
+    return DelegationResult(status, child.answer, child.stop_reason, error, child.model_name, usage)
+
+
+async def _finish(child: _Child, result: DelegationResult) -> None:
+    scope = child.scope
+    await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, _OUTCOMES[result.status])
+    child.order.parent.usage.add(scope.usage.as_dict())
+    details: dict[str, Any] = {"usage": scope.usage.as_dict()}
+    if result.error is not None:
+        details["error"] = result.error
+    if result.status == "completed":
+        details["result"] = result.text
+    child.emit(f"task_{result.status}", **details)

@@ -1,0 +1,59 @@
+"""Waiting that keeps its word when cancellation arrives in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Whoever is abandoned keeps running: a strong reference keeps it from being collected in mid-step.
+_abandoned: set[asyncio.Task[Any]] = set()
+
+
+async def uninterrupted(work: Coroutine[Any, Any, T], *, name: str) -> T:
+    """Run `work` to its end although the caller may be cancelled meanwhile, also repeatedly.
+
+    The cancellation is raised once `work` has ended. `work` must bound itself.
+    """
+    asyncio_task = asyncio.create_task(work, name=name)
+    cancelled: asyncio.CancelledError | None = None
+    while not asyncio_task.done():
+        try:
+            await asyncio.wait({asyncio_task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not asyncio_task.cancelled() and asyncio_task.exception() is not None:
+            logger.error("%s failed while its caller was cancelled", name, exc_info=asyncio_task.exception())
+        raise cancelled
+    return asyncio_task.result()
+
+
+async def stop_task(asyncio_task: asyncio.Task[Any], *, grace_seconds: float) -> bool:
+    """Cancel a task and wait for its end; False where it outlived the grace and was abandoned."""
+    if asyncio_task.done():
+        return True
+    asyncio_task.cancel()
+    await asyncio.wait({asyncio_task}, timeout=grace_seconds)
+    if asyncio_task.done():
+        return True
+    abandon(asyncio_task)
+    return False
+
+
+def abandon(asyncio_task: asyncio.Task[Any]) -> None:
+    """Wait no longer for a task that ignores its cancellation; it is kept alive until it ends by itself."""
+    logger.warning("%s ignored its cancellation and was abandoned", asyncio_task.get_name())
+    _abandoned.add(asyncio_task)
+    asyncio_task.add_done_callback(_forget)
+
+
+def _forget(asyncio_task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(asyncio_task)
+    if not asyncio_task.cancelled() and asyncio_task.exception() is not None:
+        logger.debug("abandoned %s failed late", asyncio_task.get_name(), exc_info=asyncio_task.exception())

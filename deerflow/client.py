@@ -1,0 +1,219 @@
+"""The embedded client: chats through the same run path as the Gateway, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, HumanMessage
+
+from deerflow.cancellation import uninterrupted
+from deerflow.config import AppConfig, config_from
+from deerflow.errors import InvalidRequestError, RunFailedError, RunInterruptedError, UnavailableError
+from deerflow.extensions import LoadedExtensions
+from deerflow.extensions.once import claim_services, load_once
+from deerflow.host import Host, HostOptions, open_host
+from deerflow.loop_thread import LoopThread
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.event_log import RunEvent
+from deerflow.runs.record import RunStatus
+from deerflow.runs.request import RunRequest
+
+_STREAM_MODES = ("values", "messages-tuple", "custom")
+_EVENT_TYPES = {"values": "values", "messages": "messages-tuple", "custom": "custom", "end": "end"}
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """One event of a chat.
+
+    `values`: the state; `messages-tuple`: `[message chunk, metadata]`; `custom`: what a tool sent;
+    `end`: `{"run_id", "thread_id", "status", "usage"}`, with `error` where the run failed.
+    """
+
+    type: str
+    data: Any = field(default=None)
+
+
+class DeerFlowClient:
+    """Runs chats in this process.
+
+    `config` is an `AppConfig`, a path, a mapping, or `None` for the usual search. `middlewares` are the
+    application's own, for the lead agent. Extensions are those of the process-wide set; with
+    `load_extensions` the configuration's plugins are loaded into it, once per process, and their services
+    run until `close`. `mounts` are files or folders shown read-only in every workspace, by name.
+
+    Every method may be called from any thread and inside a running event loop. Close the client, or use it
+    as a context manager: runs under way then end as stopped.
+    """
+
+    def __init__(
+        self,
+        config: AppConfig | str | Path | Mapping[str, Any] | None = None,
+        *,
+        middlewares: Sequence[AgentMiddleware[Any, Any]] = (),
+        load_extensions: bool = False,
+        mounts: Mapping[str, Path] | None = None,
+    ) -> None:
+        self._config = config_from(config)
+        self._middlewares = tuple(middlewares)
+        self._mounts = dict(mounts or {})
+        self._loaded: LoadedExtensions | None = load_once(self._config.plugins) if load_extensions else None
+        self._thread = LoopThread("deerflow client")
+        self._closed = False
+        self._exit = AsyncExitStack()
+        self._opening: asyncio.Task[Host] | None = None
+
+    def chat(self, message: str, *, thread_id: str | None = None, **context: Any) -> str:
+        """Send a message and return the answer's text; without `thread_id` on a new thread.
+
+        Raises `RunFailedError`, `RunInterruptedError` (a person has to answer first), or
+        `InvalidRequestError`.
+        """
+        return self._open_thread().call(self._chat(message, thread_id, context))
+
+    async def achat(self, message: str, *, thread_id: str | None = None, **context: Any) -> str:
+        """`chat` for async callers."""
+        return await asyncio.wrap_future(self._open_thread().submit(self._chat(message, thread_id, context)))
+
+    def stream(self, message: str, *, thread_id: str | None = None, **context: Any) -> Iterator[StreamEvent]:
+        """Send a message and yield events as they come, `end` last. Leaving early stops the run."""
+        thread = self._open_thread()
+        run = thread.call(self._start(message, thread_id, context, _STREAM_MODES))
+        events = run.log.batches(0)
+        try:
+            while (batch := thread.call(_next_batch(events))) is not None:
+                yield from batch
+        finally:
+            thread.call(_leave(run, events))
+
+    async def astream(
+        self, message: str, *, thread_id: str | None = None, **context: Any
+    ) -> AsyncIterator[StreamEvent]:
+        """`stream` for async callers."""
+        thread = self._open_thread()
+        start = thread.submit(self._start(message, thread_id, context, _STREAM_MODES))
+        run = await asyncio.wrap_future(start)
+        events = run.log.batches(0)
+        try:
+            while (batch := await asyncio.wrap_future(thread.submit(_next_batch(events)))) is not None:
+                for event in batch:
+                    yield event
+        finally:
+            leave = asyncio.wrap_future(thread.submit(_leave(run, events)))
+            await uninterrupted(_result(leave), name=f"leave run {run.run_id}")
+
+    def close(self) -> None:
+        """Stop what is running, stop services, close the database. Calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._thread.call(self._shut())
+            self._thread.close()
+
+    async def aclose(self) -> None:
+        """`close` for async callers."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _open_thread(self) -> LoopThread:
+        if self._closed:
+            raise UnavailableError("this client is closed; make a new one")
+        return self._thread
+
+    async def _chat(self, message: str, thread_id: str | None, context: Mapping[str, Any]) -> str:
+        run = await self._start(message, thread_id, context, ())
+        try:
+            await run.ended.wait()
+        except asyncio.CancelledError:
+            run.stop("disconnected")
+            await uninterrupted(_ended(run), name=f"stop run {run.run_id}")
+            raise
+        return _answer(run)
+
+    async def _start(
+        self, message: str, thread_id: str | None, context: Mapping[str, Any], modes: tuple[str, ...]
+    ) -> ActiveRun:
+        if not isinstance(message, str) or not message.strip():
+            raise InvalidRequestError("the message is empty; say what you want")
+        host = await self._host()
+        return await host.runs.start(
+            RunRequest(
+                thread_id=str(uuid4()) if thread_id is None else thread_id,
+                input={"messages": [HumanMessage(message, id=str(uuid4()))]},
+                context=context,
+                stream_modes=modes,
+                if_not_exists="create",
+            )
+        )
+
+    async def _host(self) -> Host:
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(), name="open the client's host")
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Host:
+        options = HostOptions(
+            services_of=claim_services(self._loaded, self._exit) if self._loaded is not None else None,
+            owns_notification_loop=self._loaded is not None,
+            middlewares=self._middlewares,
+            mounts=self._mounts,
+            drain_seconds=0.0,
+        )
+        return await self._exit.enter_async_context(open_host(self._config, options))
+
+    async def _shut(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        await self._exit.aclose()
+
+
+async def _next_batch(batches: AsyncIterator[list[RunEvent]]) -> list[StreamEvent] | None:
+    """What has come since the last call, which may be nothing a client is told of; None at the end."""
+    async for batch in batches:
+        named = ((_EVENT_TYPES.get(event.name), event) for event in batch)
+        return [StreamEvent(kind, event.data) for kind, event in named if kind is not None]
+    return None
+
+
+async def _leave(run: ActiveRun, events: Any) -> None:
+    await events.aclose()
+    run.stop("disconnected")
+    await run.ended.wait()
+
+
+async def _ended(run: ActiveRun) -> None:
+    await run.ended.wait()
+
+
+async def _result(future: asyncio.Future[Any]) -> Any:
+    return await future
+
+
+def _answer(run: ActiveRun) -> str:
+    ending = run.ending
+    if ending is None or ending.status is not RunStatus.SUCCESS:
+        ids = {"run_id": run.run_id, "thread_id": run.thread_id}
+        if ending is not None and ending.interrupts:
+            raise RunInterruptedError(ending.interrupts, **ids)
+        if ending is not None and ending.error is not None:
+            raise RunFailedError(": ".join(ending.error), **ids)
+        raise RunFailedError(f"stopped ({(ending and ending.stop_reason) or 'unknown reason'})", **ids)
+    messages = run.values.get("messages") or []
+    return next((m.text for m in reversed(messages) if isinstance(m, AIMessage)), "")

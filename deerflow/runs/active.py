@@ -1,0 +1,72 @@
+"""A run that is under way in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deerflow.agents.run_scope import RunScope
+from deerflow.config.request import RequestOptions
+from deerflow.runs.ending import Ending
+from deerflow.runs.event_log import EventLog
+from deerflow.runs.recorder import EventRecorder
+from deerflow.runs.request import RunRequest
+
+# How long a run that was told to stop may take before it is abandoned.
+STOP_GRACE_SECONDS = 10.0
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(eq=False)
+class ActiveRun:
+    """One run from its admission to its end.
+
+    `ended` is set after the stream's end was published; `values` is the newest state of the graph.
+    """
+
+    request: RunRequest
+    options: RequestOptions
+    recorder: EventRecorder
+    log: EventLog = field(default_factory=EventLog)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    given_up: asyncio.Future[None] = field(default_factory=_future)
+    supervisor: asyncio.Task[None] | None = None
+    scope: RunScope | None = None
+    start_was_notified: bool = False
+    stop_reason: str | None = None
+    ending: Ending | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    _story: asyncio.Task[Ending] | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.request.run_id
+
+    @property
+    def thread_id(self) -> str:
+        return self.request.thread_id
+
+    def begin(self, story: Coroutine[Any, Any, Ending]) -> asyncio.Task[Ending]:
+        """Start the story; where the run was stopped before, it never takes its first step."""
+        self._story = asyncio.create_task(story, name=f"run {self.run_id}")
+        if self.stop_reason is not None:
+            self._story.cancel()
+        return self._story
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to stop; the first reason counts, and asking again changes nothing."""
+        if self.stop_reason is not None:
+            return
+        self.stop_reason = reason
+        if self._story is not None:
+            self._story.cancel()
+        asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.given_up.done():
+            self.given_up.set_result(None)

@@ -1,0 +1,54 @@
+"""How a run ended: decided once, then only reported."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from deerflow_extension_api import TaskOutcome
+
+from deerflow.runs.record import RunStatus
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`error` is `(type name, text)`; `interrupts` holds what a waiting run asks of a person."""
+
+    status: RunStatus
+    outcome: TaskOutcome
+    error: tuple[str, str] | None = None
+    stop_reason: str | None = None
+    interrupts: tuple[dict[str, Any], ...] = ()
+
+
+def completed(interrupts: tuple[dict[str, Any], ...], *, paused: bool, stop_reason: str | None) -> Ending:
+    """The graph came to its end, or to a place where it waits for a person."""
+    status = RunStatus.INTERRUPTED if paused else RunStatus.SUCCESS
+    return Ending(status, TaskOutcome.COMPLETED, interrupts=interrupts, stop_reason=stop_reason)
+
+
+def aborted(stop_reason: str) -> Ending:
+    """Somebody stopped the run."""
+    return Ending(RunStatus.INTERRUPTED, TaskOutcome.ABORTED, stop_reason=stop_reason)
+
+
+def failed(error: BaseException) -> Ending:
+    """The run could not go on."""
+    text = str(error) or "no further text"
+    return Ending(RunStatus.ERROR, TaskOutcome.FAILED, error=(type(error).__name__, text))
+
+
+def ending_of(story: asyncio.Task[Ending], stop_reason: str | None) -> Ending:
+    """Read the ending off the story: an answer that is there counts, then who cancelled, then the failure."""
+    if not story.done():
+        return aborted(stop_reason or "abandoned")
+    if story.cancelled():
+        # Cancelled although nobody asked: some model or tool raised CancelledError on its own account.
+        return (
+            aborted(stop_reason) if stop_reason else failed(asyncio.CancelledError("raised inside the run"))
+        )
+    error = story.exception()
+    if error is None:
+        return story.result()
+    return aborted(stop_reason) if stop_reason else failed(error)

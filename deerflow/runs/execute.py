@@ -1,0 +1,136 @@
+"""The story of one run, from top to bottom. Only this file decides how a run ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deerflow_extension_api import TaskInfo
+from langchain_core.runnables import RunnableConfig
+
+from deerflow.agents.assembly import Assembly
+from deerflow.agents.lead import Assembler
+from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
+from deerflow.agents.workspace import Workspace
+from deerflow.cancellation import abandon
+from deerflow.config.request import clamp_recursion_limit
+from deerflow.config.schema import AppConfig
+from deerflow.extensions import LoadedExtensions, get_loaded_extensions
+from deerflow.extensions.lifecycle import notify_task_start
+from deerflow.extensions.policy import lead_policy
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.ending import Ending, completed, ending_of
+from deerflow.runs.finish import finish
+from deerflow.runs.frames import FrameWriter
+from deerflow.runs.record import RunStatus
+from deerflow.runs.stores import RunStores
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What every run of a host shares. `mounts` are read-only names in every workspace."""
+
+    config: AppConfig
+    stores: RunStores
+    assembler: Assembler
+    mounts: Mapping[str, Path] = field(default_factory=dict)
+    resolve_snapshot: Callable[[], LoadedExtensions] = get_loaded_extensions
+
+
+async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
+    """Let the story run, stop it where that is asked, and finish it: this much always happens, and once."""
+    story = run.begin(execute(run, turn, parts))
+    either: set[asyncio.Future[Any]] = {story, run.given_up}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not story.done():
+        abandon(story)
+    run.ending = ending_of(story, run.stop_reason)
+    await finish(run, run.ending, parts.stores)
+
+
+async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Ending:
+    """Wait for the thread to be free, bind a generation of extensions, and run the lead graph."""
+    await turn.wait()
+    await parts.stores.runs.move(run.run_id, RunStatus.RUNNING)
+    run.log.publish("metadata", {"run_id": run.run_id, "attempt": 1})
+    snapshot = parts.resolve_snapshot()
+    scope = run.scope = open_scope(run, snapshot, parts)
+    context = runtime_context(_known_options(run), scope)
+    run.start_was_notified = True
+    await notify_task_start(snapshot, scope.task_store, scope.task_info)
+    assembly = await parts.assembler.lead(snapshot, run.options)
+    return await stream_graph(run, assembly, context, parts.config)
+
+
+def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts) -> RunScope:
+    """The scope of a lead run on `snapshot`."""
+    options = run.options
+    info = TaskInfo(
+        task_id=run.run_id,
+        run_id=run.run_id,
+        thread_id=run.thread_id,
+        kind="lead",
+        agent_name=options.agent_name,
+        resumed=run.request.resumed,
+    )
+    policy = lead_policy(parts.config, max_total_subagents=options.max_total_subagents)
+    return RunScope(
+        snapshot=snapshot,
+        task_info=info,
+        task_store=open_task_store(snapshot, run.run_id),
+        policy=policy,
+        options=options,
+        workspace=Workspace(parts.config.workspace_path(run.thread_id), mounts=parts.mounts),
+        delegations=Delegations(policy.max_subagents_per_run or 0),
+        user_id=run.request.user_id,
+    )
+
+
+async def stream_graph(
+    run: ActiveRun, assembly: Assembly, context: Mapping[str, Any], config: AppConfig
+) -> Ending:
+    """Publish what the graph streams until it ends or waits for a person."""
+    request = run.request
+    frames = FrameWriter(run.log, run.recorder, request.stream_modes)
+    parts = assembly.graph.astream(
+        request.graph_input(),
+        _graph_config(run, config),
+        context=context,
+        stream_mode=frames.graph_modes,
+        subgraphs=True,
+        interrupt_before=request.interrupt_before,
+        interrupt_after=request.interrupt_after,
+        durability=request.durability or "async",
+    )
+    namespace: tuple[str, ...]
+    async for namespace, mode, chunk in parts:  # type: ignore[misc] - with several modes and subgraphs it is three
+        if not namespace or request.stream_subgraphs:
+            frames.write(namespace, mode, chunk)
+            run.values = frames.values
+    stop_reason = run.scope.usage.stop_reason if run.scope is not None else None
+    return completed(frames.interrupts, paused=frames.paused, stop_reason=stop_reason)
+
+
+def _graph_config(run: ActiveRun, config: AppConfig) -> RunnableConfig:
+    configurable = {"thread_id": run.thread_id, "run_id": run.run_id}
+    if run.request.checkpoint_id is not None:
+        configurable["checkpoint_id"] = run.request.checkpoint_id
+    return {
+        "configurable": configurable,
+        "recursion_limit": clamp_recursion_limit(run.request.config.get("recursion_limit"), config),
+        "metadata": {
+            "run_id": run.run_id,
+            "thread_id": run.thread_id,
+            "assistant_id": run.request.assistant_id,
+        },
+        "run_name": run.request.assistant_id,
+    }
+
+
+def _known_options(run: ActiveRun) -> dict[str, Any]:
+    """The caller's context as far as the host knows its keys."""
+    options = vars(run.options)
+    return {key: options[key] for key in run.request.context if key in options}

@@ -1,0 +1,72 @@
+"""Finish a run: named steps in a fixed order, each failing alone, each bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from deerflow.errors import NotFoundError
+from deerflow.extensions.lifecycle import notify_task_stop
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.ending import Ending
+from deerflow.runs.record import NewRunEvent
+from deerflow.runs.stores import RunStores
+
+logger = logging.getLogger(__name__)
+
+STEP_SECONDS = 15.0
+_WRITE_ATTEMPTS = 3
+
+
+async def finish(run: ActiveRun, ending: Ending, stores: RunStores) -> None:
+    """Persist the end, tell the extensions, publish the end of the stream."""
+    await _step("persist the terminal state", run, lambda: _persist(run, ending, stores))
+    await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
+    _publish_end(run, ending)
+
+
+async def _step(name: str, run: ActiveRun, work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        async with asyncio.timeout(STEP_SECONDS):
+            await work()
+    except Exception:
+        logger.exception("run %s: could not %s", run.run_id, name)
+
+
+async def _persist(run: ActiveRun, ending: Ending, stores: RunStores) -> None:
+    details = {"status": ending.status, "outcome": ending.outcome, "stop_reason": ending.stop_reason}
+    events = [*await run.recorder.rest(), NewRunEvent("run.ended", "lifecycle", details)]
+    error = None if ending.error is None else ": ".join(ending.error)
+    for attempt in range(_WRITE_ATTEMPTS):
+        try:
+            await stores.runs.move(
+                run.run_id, ending.status, error=error, stop_reason=ending.stop_reason, events=events
+            )
+            return
+        except NotFoundError:
+            logger.info("run %s was deleted while it was under way", run.run_id)
+            return
+        except Exception:  # the database may be away for a moment
+            if attempt + 1 == _WRITE_ATTEMPTS:
+                raise
+            await asyncio.sleep(0.2 * 4**attempt)
+
+
+async def _notify_stop(run: ActiveRun, ending: Ending) -> None:
+    scope = run.scope
+    if scope is not None and run.start_was_notified:
+        await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, ending.outcome)
+
+
+def _publish_end(run: ActiveRun, ending: Ending) -> None:
+    if ending.error is not None:
+        name, message = ending.error
+        run.log.publish("error", {"error": name, "message": message})
+    usage = run.scope.usage.as_dict() if run.scope is not None else {}
+    end = {"run_id": run.run_id, "thread_id": run.thread_id, "status": ending.status, "usage": usage}
+    if ending.error is not None:
+        end["error"] = ": ".join(ending.error)
+    run.log.publish("end", end)
+    run.log.close()
+    run.ended.set()

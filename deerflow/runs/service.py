@@ -1,0 +1,147 @@
+"""Admit, record, start, find, stop and drain runs: the one door through which every entry comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from deerflow.cancellation import uninterrupted
+from deerflow.config.request import RequestOptions, parse_request_options
+from deerflow.errors import ConflictError, UnavailableError
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.execute import RunParts, supervise
+from deerflow.runs.lanes import ThreadLanes
+from deerflow.runs.record import RunRecord, ThreadRecord
+from deerflow.runs.recorder import EventRecorder
+from deerflow.runs.request import RunRequest, checked_id
+from deerflow.runs.serialize import to_json_value
+
+logger = logging.getLogger(__name__)
+
+
+class RunService:
+    """The runs of one host. All methods belong to the host's event loop."""
+
+    def __init__(self, parts: RunParts) -> None:
+        self._parts = parts
+        self._lanes = ThreadLanes()
+        self._active: dict[str, ActiveRun] = {}
+        self._accepting = True
+
+    async def start(self, request: RunRequest) -> ActiveRun:
+        """Record the run and let it begin as soon as its thread is free.
+
+        Raises `InvalidRequestError`, `NotFoundError`, `ConflictError`, or `UnavailableError` at shutdown.
+        """
+        self._check_accepting()
+        checked_id(request.thread_id, "thread_id")
+        checked_id(request.run_id, "run_id")
+        options = parse_request_options(request.context, self._parts.config)
+        await self._make_way(request)
+        try:
+            return await uninterrupted(self._admit(request, options), name=f"admit run {request.run_id}")
+        except asyncio.CancelledError:
+            # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
+            run = self._active.get(request.run_id)
+            if run is not None:
+                run.stop("disconnected")
+            raise
+
+    def find(self, run_id: str) -> ActiveRun | None:
+        """The run, where it is under way in this process."""
+        return self._active.get(run_id)
+
+    def active_on(self, thread_id: str) -> list[ActiveRun]:
+        """The runs of a thread that are under way or wait for their turn, oldest first."""
+        return [run for run in self._active.values() if run.thread_id == thread_id]
+
+    async def stop(self, run_id: str, *, reason: str = "cancelled", wait: bool = True) -> bool:
+        """Stop a run; whether it was under way. With `wait` it has ended when this returns."""
+        run = self._active.get(run_id)
+        if run is None:
+            return False
+        run.stop(reason)
+        if wait:
+            await run.ended.wait()
+        return True
+
+    async def drain(self, drain_seconds: float) -> None:
+        """Accept nothing more, let runs finish for `drain_seconds`, stop what is left, wait for it."""
+        self._accepting = False
+        running = self._supervisors()
+        if running and drain_seconds > 0:
+            await asyncio.wait(running, timeout=drain_seconds)
+        for run in list(self._active.values()):
+            run.stop("shutdown")
+        running = self._supervisors()
+        if running:
+            await asyncio.wait(running)
+
+    def _check_accepting(self) -> None:
+        if not self._accepting:
+            raise UnavailableError("the host is shutting down and takes no new runs")
+
+    def _supervisors(self) -> set[asyncio.Task[None]]:
+        return {run.supervisor for run in self._active.values() if run.supervisor is not None}
+
+    async def _admit(self, request: RunRequest, options: RequestOptions) -> ActiveRun:
+        thread = ThreadRecord(request.thread_id, user_id=request.user_id)
+        await self._parts.stores.runs.create(
+            _record(request), thread=thread if request.if_not_exists == "create" else None
+        )
+        recorder = EventRecorder(
+            self._parts.stores.events, thread_id=request.thread_id, run_id=request.run_id
+        )
+        run = ActiveRun(request, options, recorder)
+        if not self._accepting:  # the host began to close while the record was written
+            run.stop("shutdown")
+        self._active[run.run_id] = run
+        run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
+        return run
+
+    async def _make_way(self, request: RunRequest) -> None:
+        """Do to the thread's other runs what the request's strategy says."""
+        others = self.active_on(request.thread_id)
+        if not others or request.multitask_strategy == "enqueue":
+            return
+        if request.multitask_strategy == "reject":
+            raise ConflictError(
+                f"thread {request.thread_id} has a run under way; wait for it, or choose another "
+                "multitask_strategy than 'reject'"
+            )
+        for run in others:
+            run.stop(request.multitask_strategy)
+        await asyncio.gather(*(run.ended.wait() for run in others))
+
+    async def _carry(self, run: ActiveRun) -> None:
+        turn = self._lanes.join(run.thread_id)
+        try:
+            await supervise(run, turn, self._parts)
+        finally:
+            self._lanes.leave(run.thread_id, turn)
+            self._active.pop(run.run_id, None)
+            run.log.close()
+            run.ended.set()
+
+
+def _record(request: RunRequest) -> RunRecord:
+    kwargs: dict[str, Any] = {
+        "input": request.input,
+        "command": request.command,
+        "context": request.context,
+        "config": request.config,
+        "stream_mode": list(request.stream_modes),
+        "checkpoint_id": request.checkpoint_id,
+        "interrupt_before": request.interrupt_before,
+        "interrupt_after": request.interrupt_after,
+    }
+    return RunRecord(
+        run_id=request.run_id,
+        thread_id=request.thread_id,
+        assistant_id=request.assistant_id,
+        user_id=request.user_id,
+        metadata=to_json_value(dict(request.metadata)),
+        kwargs=to_json_value({key: value for key, value in kwargs.items() if value is not None}),
+        multitask_strategy=request.multitask_strategy,
+    )
