@@ -48,9 +48,8 @@ def config_from(value: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
         return _validated(value, source="")
     if value is None or isinstance(value, str | os.PathLike):
         return load_config(value)
-    raise ConfigError(
-        f"a configuration is an AppConfig, a path, a mapping or None, not {type(value).__name__}"
-    )
+    kind = type(value).__name__
+    raise ConfigError(f"configuration: a {kind} is not allowed; allowed: AppConfig, path, mapping or None")
 
 
 def _validated(data: Mapping[Any, Any], source: str) -> AppConfig:

@@ -18,7 +18,7 @@ from deerflow.errors import ConfigError
 Path = tuple[Any, ...]
 
 _SECRET_KEY = re.compile(
-    r"(^|[_-])(api_?-?key|key|token|password|passwd|secret|credentials?|authorization|cookie)s?$",
+    r"(^|[_-])(key|apikey|token|password|passwd|secrets?|credentials?|authorization|cookie)$",
     re.IGNORECASE,
 )
 _URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
@@ -34,9 +34,8 @@ class Problem:
     allowed: str
 
     def line(self, source: str) -> str:
-        return (
-            ": ".join(part for part in (source, dotted(self.path), self.fault) if part) + f"; {self.allowed}"
-        )
+        where = ": ".join(part for part in (source, dotted(self.path)) if part)
+        return f"{where}: {self.fault}; {self.allowed}"
 
 
 def dotted(path: Path) -> str:
