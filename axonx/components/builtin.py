@@ -12,5 +12,23 @@ from types import MappingProxyType
 BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("job", "pipeline"): "axonx.components.job.pipeline:PipelineJob",
+        ("step", "cancel"): "axonx.steps.task_commands:CancelTaskStep",
+        ("step", "delete"): "axonx.steps.task_commands:DeleteTasksStep",
+        ("step", "get_status"): "axonx.steps.task_queries:GetTaskStatusStep",
+        ("step", "get_task_definition"): "axonx.steps.task_definitions:GetTaskDefinitionStep",
+        ("step", "list_ids"): "axonx.steps.task_queries:ListTaskIdsStep",
+        (
+            "step",
+            "list_installed_task_definitions",
+        ): "axonx.steps.task_definitions:ListInstalledTaskDefinitionsStep",
+        ("step", "list_statuses"): "axonx.steps.task_queries:ListTaskStatusesStep",
+        ("step", "read_log"): "axonx.steps.task_queries:ReadTaskLogStep",
+        ("step", "stream_task"): "axonx.steps.task_queries:StreamTaskStep",
+        ("step", "submit_task"): "axonx.steps.task_commands:SubmitTaskStep",
+        ("step", "wait_task"): "axonx.steps.task_commands:WaitTaskStep",
+        ("task", "demo"): "axonx.task.demo:DemoTask",
+        ("task_manager", "local"): "axonx.task.local_manager:LocalTaskManager",
+        ("task_repository", "local"): "axonx.task.repository:LocalTaskRepository",
+        ("task_runner", "local"): "axonx.task.runner:LocalTaskRunner",
     }
 )
