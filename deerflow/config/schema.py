@@ -171,6 +171,12 @@ class AppConfig(Section):
     def home(self) -> Path:
         return self._home
 
+    def based_in(self, home: Path) -> Self:
+        """Return the same configuration with its state under `home`."""
+        moved = self.model_copy()
+        moved._home = home
+        return moved
+
     @property
     def database_url(self) -> str | None:
         """The SQLAlchemy URL without driver; `None` where nothing is stored (`memory`)."""

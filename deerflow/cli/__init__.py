@@ -1,0 +1,5 @@
+"""The `deerflow` command."""
+
+from deerflow.cli.main import main
+
+__all__ = ["main"]
