@@ -110,7 +110,11 @@ class Lane:
             self._stuck -= 1
 
     def _begin(self, work: Work) -> None:
-        HOOK_THREADS.start(lambda: self._serve(work))
+        try:
+            HOOK_THREADS.start(lambda: self._serve(work))
+        except RuntimeError:  # the system has no thread left
+            self.park()
+            raise
 
     def _serve(self, work: Work | None) -> None:
         while work is not None:

@@ -1,0 +1,240 @@
+"""The stories of one contributed hook: a node hook may update the state, a wrap hook may only look.
+
+What a hook does wrong ends in one report; the model call or the tool's side effect happens exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from langgraph.errors import GraphBubbleUp
+from langgraph.graph.message import add_messages
+from langgraph.types import Command
+
+from deerflow.extensions.detached import detached_request, detached_result
+from deerflow.extensions.diagnostics import error_text, type_name
+from deerflow.extensions.hook_runs import (
+    CANCEL_GRACE_SECONDS,
+    AsyncThreadRun,
+    HookRun,
+    SyncThreadRun,
+    TaskRun,
+)
+from deerflow.extensions.hook_threads import Lane
+
+MOST_THREADS: Final = 64
+
+AsyncRun: TypeAlias = TaskRun | AsyncThreadRun
+
+_CONTROL_FLOW: Final = (GraphBubbleUp, KeyboardInterrupt, SystemExit)
+
+
+class Report(Protocol):
+    """Logs and collects one problem of one extension."""
+
+    def __call__(self, source: str, message: str, *, error: BaseException | None = None) -> object: ...
+
+
+@dataclass(frozen=True)
+class WrapCall:
+    """One call that a wrap hook stands around: the real request and handler, and what the hook is shown."""
+
+    hook: str
+    function: Callable[[Any, Any], Any]
+    request: Any
+    handler: Callable[[Any], Any]
+    shown_request: Any
+
+    @classmethod
+    def of(cls, hook: str, function: Callable[[Any, Any], Any], request: Any, handler: Any) -> WrapCall:
+        """Return the call with a view of its request."""
+        return cls(hook, function, request, handler, detached_request(request))
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How the hooks of one contributed middleware are run."""
+
+    source: str
+    class_name: str
+    limit_seconds: float
+    report: Report
+    lane: Lane = field(default_factory=lambda: Lane(MOST_THREADS))
+
+    async def anode(self, hook: str, run: AsyncRun, call: Callable[[], Any], state: Any) -> Any:
+        """Return the state update of a node hook, None where it failed."""
+        run.start(call)
+        try:
+            await run.settle(self.limit_seconds)
+            return self._update(hook, run, state)
+        finally:
+            _leave(run)
+
+    def node(self, hook: str, call: Callable[[], Any], state: Any) -> Any:
+        """Return the state update of a node hook, None where it failed."""
+        run = SyncThreadRun(self.lane)
+        run.start(call)
+        try:
+            run.settle(self.limit_seconds)
+            return self._update(hook, run, state)
+        finally:
+            _leave(run)
+
+    async def awrap(self, run: AsyncRun, call: WrapCall) -> Any:
+        """Return or raise what the real handler does, called once, with the hook looking on."""
+        run.start(lambda: call.function(call.shown_request, run.handler))
+        try:
+            await run.settle(self.limit_seconds)
+            if not run.at_handler:
+                self._judge_missing_call(call.hook, run)
+                _leave(run)
+                return await call.handler(call.request)
+            result, failure = await _attempt(call.handler(call.request), run.context)
+            run.answer(result, failure, detached_result)
+            await run.settle(self._rest_seconds(failure))
+            self._judge_end(call, run, failure)
+        finally:
+            _leave(run)
+        return _real_outcome(result, failure)
+
+    def wrap(self, call: WrapCall) -> Any:
+        """Return or raise what the real handler does, called once, with the hook looking on."""
+        run = SyncThreadRun(self.lane)
+        run.start(lambda: call.function(call.shown_request, run.handler))
+        try:
+            run.settle(self.limit_seconds)
+            if not run.at_handler:
+                self._judge_missing_call(call.hook, run)
+                _leave(run)
+                return call.handler(call.request)
+            result, failure = _attempt_here(call, run.context)
+            run.answer(result, failure, detached_result)
+            run.settle(self.limit_seconds)
+            self._judge_end(call, run, failure)
+        finally:
+            _leave(run)
+        return _real_outcome(result, failure)
+
+    def skipped(self, hook: str, problem: str, error: BaseException | None = None) -> None:
+        """Report that the host went on without what a hook did or wanted."""
+        self.report(self.source, f"{self.class_name}.{hook} failed and was skipped: {problem}", error=error)
+
+    def _rest_seconds(self, failure: BaseException | None) -> float:
+        """How long a hook may take after its handler; less where the host is about to stop."""
+        if isinstance(failure, asyncio.CancelledError):
+            return min(self.limit_seconds, CANCEL_GRACE_SECONDS)
+        return self.limit_seconds
+
+    def _update(self, hook: str, run: HookRun, state: Any) -> Any:
+        if not run.ended:
+            self._timed_out(hook)
+        elif run.error is not None:
+            self._failed(hook, run.error)
+        else:
+            problem = _problem_of_update(run.value, state)
+            if problem is None:
+                return run.value
+            self.skipped(hook, problem)
+        return None
+
+    def _judge_missing_call(self, hook: str, run: HookRun) -> None:
+        """Report a hook that has not come to its handler; raise what it raised as control flow."""
+        if not run.ended:
+            self._timed_out(hook)
+        elif run.error is not None:
+            self._failed(hook, run.error)
+        else:
+            returned = _describe_return(run.value)
+            self.skipped(hook, f"it returned {returned} without calling its handler, so the host called it")
+
+    def _judge_end(self, call: WrapCall, run: HookRun, failure: BaseException | None) -> None:
+        """Report what a hook did wrong at or after its handler; raise what it raised as control flow."""
+        if not run.ended:
+            self._timed_out(call.hook)
+        elif run.error is not None and run.error is not failure:
+            if failure is not None and isinstance(run.error, GraphBubbleUp):
+                self.skipped(call.hook, "it asked the graph to stop over a failure of its handler")
+            else:
+                self._failed(call.hook, run.error)
+        else:
+            problem = _misuse(call, run, failure)
+            if problem is not None:
+                self.skipped(call.hook, problem)
+
+    def _failed(self, hook: str, error: BaseException) -> None:
+        if isinstance(error, _CONTROL_FLOW):
+            raise error
+        self.skipped(hook, error_text(error), error)
+
+    def _timed_out(self, hook: str) -> None:
+        self.skipped(hook, f"timed out after {float(self.limit_seconds)}s")
+
+
+def _leave(run: HookRun) -> None:
+    if not run.ended:
+        run.give_up()
+
+
+async def _attempt(call: Coroutine[Any, Any, Any], context: Context) -> tuple[Any, BaseException | None]:
+    """Run the real handler where the hook's context variables, a tracing span say, are seen.
+
+    In a task of its own: a time limit of the hook's cannot cancel it, a cancellation of the host does.
+    """
+    asyncio_task = asyncio.get_running_loop().create_task(call, context=context)
+    try:
+        return await asyncio_task, None
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - travels on unchanged once the hook has seen it
+        return None, error
+
+
+def _attempt_here(call: WrapCall, context: Context) -> tuple[Any, BaseException | None]:
+    try:
+        return context.run(call.handler, call.request), None
+    except BaseException as error:  # noqa: BLE001 - travels on unchanged once the hook has seen it
+        return None, error
+
+
+def _real_outcome(result: Any, failure: BaseException | None) -> Any:
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _misuse(call: WrapCall, run: HookRun, failure: BaseException | None) -> str | None:
+    """Return what a hook tried in vain, though it ended well."""
+    if run.called_again:
+        return "it called its handler again; the call was refused"
+    if run.request is not call.shown_request:
+        return "it called its handler with another request; the original one was used"
+    if run.error is not None or run.value is None or run.value is run.shown:
+        return None
+    kept = "the handler's failure" if failure is not None else "the real result"
+    return f"it returned {_describe_return(run.value)} of its own; {kept} was kept"
+
+
+def _problem_of_update(update: Any, state: Any) -> str | None:
+    if update is None:
+        return None
+    if not isinstance(update, (dict, Command)):
+        return f"it returned {_describe_return(update)}; a node hook returns a dict, a Command or None"
+    changes = update.update if isinstance(update, Command) else update
+    if isinstance(changes, dict) and "messages" in changes and isinstance(state, dict):
+        try:
+            add_messages(state.get("messages") or [], changes["messages"])
+        except Exception as error:  # noqa: BLE001 - would end the run when the graph applies it
+            return f"its messages cannot be added to the state: {error_text(error)}"
+    return None
+
+
+def _describe_return(value: Any) -> str:
+    if inspect.iscoroutine(value):
+        value.close()  # unawaited, it would only warn
+        return "a coroutine"
+    return "nothing" if value is None else f"an object of type {type_name(value)}"
