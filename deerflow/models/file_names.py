@@ -24,7 +24,7 @@ def find_file_names(text: str) -> list[str]:
     found: dict[int, str] = {}
     rest = _QUOTED.sub(lambda match: _take_quoted(match, found), text)
     for match in _words(rest):
-        word = match[1].strip("'.:!?")
+        word = match[1].lstrip("'").rstrip("'.:!?")
         if _is_path(word) and "@" not in word and not _ABBREVIATION.fullmatch(word):
             found[match[0]] = word
     return list(dict.fromkeys(found[position] for position in sorted(found)))
