@@ -22,8 +22,8 @@ _INTRODUCTION = (
     "for example README.md, and I report their outlines. For other work, configure a model under `models:`."
 )
 _REPORT = re.compile(r"Task Succeeded(?: \(capped: (?P<cap>[^)]*)\))?\. Result: ")
-_CUT = re.compile(r"truncated|\bcut\b|omitted|\boffset\b|more lines|more characters", re.IGNORECASE)
-_CUT_MARK = re.compile(r"[\[(<.…]")
+_CUT = re.compile(r"\n?\[cut: [^\]]*\]\s*\Z")  # how `read_file` ends a part of a file
+_EMPTY = "[the file is empty]"
 
 
 def answer(conversation: Conversation, tool_names: frozenset[str]) -> ScriptedTurn:
@@ -76,10 +76,13 @@ def _part(message: ToolMessage, call: Any) -> str:
     name = str(args.get("path", "a file"))
     if message.status == "error":
         return f"{name}: could not be read. {text}"
-    last_line = text.rstrip().rpartition("\n")[2].strip()
-    if _CUT_MARK.match(last_line) and _CUT.search(last_line):
-        kept = text.rstrip().removesuffix(last_line)
-        return outline(name, kept, note="of a part only: the file is longer than one read shows")
+    if text == _EMPTY:
+        return outline(name, "")
+    cut = _CUT.search(text)
+    if cut:
+        return outline(
+            name, text[: cut.start()], note="of a part only: the file is longer than one read shows"
+        )
     return outline(name, text)
 
 

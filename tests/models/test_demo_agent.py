@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,30 +10,35 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 
+from deerflow.agents.file_tools import build_file_tools
+from deerflow.agents.workspace import Workspace
 from deerflow.models import ScriptedChatModel
 
 FILES = {
     "a1.md": "# Top\nHello there. More.",
-    "long.md": "# Long\nText here.\n[file truncated: 900 more lines]",
+    "long.md": "# Long\nText here.\n" + "words\n" * 3000,
+    "wide.md": "# Wide " + "x" * 60_000,
+    "empty.md": "",
 }
 
 
-@tool
-def read_file(path: str) -> str:
-    """Read a file."""
-    if path not in FILES:
-        raise FileNotFoundError(path)
-    return FILES[path]
+@pytest.fixture
+def read_file(tmp_path: Path) -> BaseTool:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    workspace = Workspace(tmp_path)
+    return next(tool for tool in build_file_tools(lambda runtime: workspace) if tool.name == "read_file")
 
 
-read_file.handle_tool_error = True
+@pytest.fixture
+def task(read_file: BaseTool) -> BaseTool:
+    @tool
+    def task(prompt: str, subagent_type: str, description: str = "") -> str:
+        """Start a subagent."""
+        assert subagent_type == "general-purpose"
+        return f"Task Succeeded. Result: {ask(prompt, read_file)}"
 
-
-@tool
-def task(prompt: str, subagent_type: str, description: str = "") -> str:
-    """Start a subagent."""
-    assert subagent_type == "general-purpose"
-    return f"Task Succeeded. Result: {ask(prompt, read_file)}"
+    return task
 
 
 def ask(prompt: str, *tools: BaseTool) -> str:
@@ -50,7 +56,7 @@ def after(prompt: str, name: str, args: dict[str, Any], result: str, **extra: An
     return ScriptedChatModel().invoke(history).text
 
 
-def test_lead_delegates_one_subagent_per_file_in_one_message() -> None:
+def test_lead_delegates_one_subagent_per_file_in_one_message(task: BaseTool, read_file: BaseTool) -> None:
     message = first_message("Compare a1.md, 'my notes.md' and a1.md", task, read_file)
     assert [call["name"] for call in message.tool_calls] == ["task", "task"]
     assert [call["args"]["subagent_type"] for call in message.tool_calls] == ["general-purpose"] * 2
@@ -60,24 +66,31 @@ def test_lead_delegates_one_subagent_per_file_in_one_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["a1.md", "my notes.md", "报告.md", 'say "x".md', "it's.md", "docs/x.md"])
-def test_subagent_reads_the_file_that_its_prompt_names(name: str) -> None:
+def test_subagent_reads_the_file_that_its_prompt_names(
+    name: str, task: BaseTool, read_file: BaseTool
+) -> None:
     quote = "`" if '"' in name else '"'
     (delegation,) = first_message(f"outline {quote}{name}{quote}", task).tool_calls
     (reading,) = first_message(delegation["args"]["prompt"], read_file).tool_calls
     assert (reading["name"], reading["args"]) == ("read_file", {"path": name})
 
 
-def test_lead_joins_the_reports_of_its_subagents() -> None:
-    assert ask("outline a1.md and long.md", task, read_file).splitlines() == [
-        "a1.md: 1 heading, 5 words",
-        "- Top: Hello there.",
-        "",
-        "long.md: 1 heading, 4 words (of a part only: the file is longer than one read shows)",
-        "- Long: Text here.",
-    ]
+def test_lead_joins_the_reports_of_its_subagents(task: BaseTool, read_file: BaseTool) -> None:
+    reports = ask("outline a1.md, none.md and empty.md", task, read_file).split("\n\n")
+    assert reports[0] == "a1.md: 1 heading, 5 words\n- Top: Hello there."
+    assert reports[1].startswith("none.md: could not be read. ")
+    assert reports[2] == "empty.md: 0 headings, 0 words\n- (empty)"
+    assert len(reports) == 3
 
 
-def test_without_delegation_the_agent_reads_by_itself() -> None:
+@pytest.mark.parametrize("name", ["long.md", "wide.md"])
+def test_part_of_a_file_is_reported_as_such(read_file: BaseTool, name: str) -> None:
+    report = ask(f"outline {name}", read_file)
+    assert "(of a part only: the file is longer than one read shows)" in report.splitlines()[0]
+    assert "cut" not in report
+
+
+def test_without_delegation_the_agent_reads_by_itself(read_file: BaseTool) -> None:
     assert ask("outline a1.md", read_file).startswith("a1.md: 1 heading, 5 words")
 
 
@@ -86,7 +99,7 @@ def test_without_tools_it_says_that_it_cannot() -> None:
     assert text == "I cannot read a1.md, b1.md: neither `task` nor `read_file` is at hand here."
 
 
-def test_message_without_files_is_told_what_can_be_done() -> None:
+def test_message_without_files_is_told_what_can_be_done(task: BaseTool, read_file: BaseTool) -> None:
     text = first_message("How are you?", task, read_file).text
     assert "offline demo agent" in text
     assert "README.md" in text
@@ -120,7 +133,7 @@ def test_ordinary_last_lines_are_no_cut() -> None:
     assert "part only" not in text
 
 
-def test_more_files_than_a_run_may_delegate_are_named() -> None:
+def test_more_files_than_a_run_may_delegate_are_named(task: BaseTool) -> None:
     names = [f"f{i:02}.md" for i in range(52)]
     message = first_message(" ".join(names), task)
     assert len(message.tool_calls) == 50
@@ -129,7 +142,7 @@ def test_more_files_than_a_run_may_delegate_are_named() -> None:
     assert text.endswith("Not read, because 50 files are the most at once: f50.md, f51.md")
 
 
-def test_next_message_starts_anew() -> None:
+def test_next_message_starts_anew(task: BaseTool) -> None:
     history = [HumanMessage("outline a1.md"), AIMessage("a1.md: ..."), HumanMessage("and b1.md")]
     message = ScriptedChatModel().bind_tools([task]).invoke(history)
     assert [call["args"]["description"] for call in message.tool_calls] == ["Outline b1.md"]
