@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -104,10 +105,10 @@ class BaseComponent(ComponentBase):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._is_started = False
-        self._changing = False
-        self._turns: list[asyncio.Future[None]] = []
-        self._dependencies: dict[str, Dependency] = {}
-        self._composed = False
+        self._lifecycle_changing = False
+        self._lifecycle_turns: list[asyncio.Future[None]] = []
+        self._declared_dependencies: dict[str, Dependency] = {}
+        self._is_composed = False
 
     async def _start(self) -> None:
         """Open what this component needs."""
@@ -124,11 +125,11 @@ class BaseComponent(ComponentBase):
 
         If `_close` fails too: `ExceptionGroup` of both.
         """
-        while self._changing:
+        while self._lifecycle_changing:
             await self._next_turn()
         if self._is_started:
             return
-        self._changing = True
+        self._lifecycle_changing = True
         cancellations = _cancellations()
         try:
             await self._start()
@@ -141,11 +142,11 @@ class BaseComponent(ComponentBase):
 
     async def close(self) -> None:
         """Run `_close` once. An interrupted close leaves the component started, to be closed again."""
-        while self._changing:
+        while self._lifecycle_changing:
             await self._next_turn()
         if not self._is_started:
             return
-        self._changing = True
+        self._lifecycle_changing = True
         cancellations = _cancellations()
         try:
             await self._close()
@@ -172,13 +173,13 @@ class BaseComponent(ComponentBase):
 
     async def _next_turn(self) -> None:
         turn = asyncio.get_running_loop().create_future()
-        self._turns.append(turn)
+        self._lifecycle_turns.append(turn)
         await turn
 
     def _end_turn(self) -> None:
-        self._changing = False
-        if self._turns:
-            turns, self._turns = self._turns, []
+        self._lifecycle_changing = False
+        if self._lifecycle_turns:
+            turns, self._lifecycle_turns = self._lifecycle_turns, []
             for turn in turns:
                 if not turn.done():
                     turn.set_result(None)
@@ -199,11 +200,11 @@ class BaseComponent(ComponentBase):
         Raises `DependencyError` (a `ValueError`) for a name that would replace a member of this object
         or is taken, and when it is called after composition; `TypeError` for a class without category.
         """
-        if self._composed:
+        if self._is_composed:
             raise LateDependencyError(
                 f"{self!r} is composed already: declare {attribute!r} with depend() in __init__"
             )
-        if attribute in self._dependencies:
+        if attribute in self._declared_dependencies:
             raise DependencyError(f"Dependency attribute already declared: {attribute}")
         check_attribute(attribute, self, _RESERVED_ATTRIBUTES)
         if not name:
@@ -213,8 +214,23 @@ class BaseComponent(ComponentBase):
             return
         category = category_of_base(base_cls)
         placeholder = Unresolved(category, name)
-        self._dependencies[attribute] = Dependency(attribute, category, name, base_cls, required, placeholder)
+        self._declared_dependencies[attribute] = Dependency(
+            attribute, category, name, base_cls, required, placeholder
+        )
         setattr(self, attribute, placeholder)
+
+    @property
+    def declared_dependencies(self) -> Collection[Dependency]:
+        """What `depend` has declared, in order."""
+        return self._declared_dependencies.values()
+
+    def mark_composed(self) -> None:
+        """Refuse `depend` from now on; composition calls it after injecting."""
+        self._is_composed = True
+
+    def mark_closed(self) -> None:
+        """Count an interrupted close as done: the Application does not retry it."""
+        self._is_started = False
 
     def __copy__(self) -> Self:
         return self

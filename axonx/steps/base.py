@@ -35,13 +35,13 @@ class BaseStep(ComponentBase, ABC):
 
     context: RuntimeContext
     response: JobResponse
-    _sink: EventSink
+    _event_sink: EventSink
 
     def bind(self, context: RuntimeContext, response: JobResponse, sink: EventSink) -> None:
         """Attach this instance to one call; the pipeline does it before `execute`."""
         self.context = context
         self.response = response
-        self._sink = sink
+        self._event_sink = sink
 
     @abstractmethod
     async def execute(self) -> None:
@@ -53,4 +53,4 @@ class BaseStep(ComponentBase, ABC):
         The event is checked and copied, so that changing it afterwards changes nothing that was sent.
         Raises `InvalidEventError` (a `TypeError`) for anything that a Step may not emit.
         """
-        return self._sink.emit(event)
+        return self._event_sink.emit(event)

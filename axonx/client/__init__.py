@@ -1,0 +1,1 @@
+"""Calling Jobs of another AxonX service."""

@@ -1,0 +1,1 @@
+"""Jobs that run by themselves at given times."""

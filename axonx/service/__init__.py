@@ -1,0 +1,1 @@
+"""Serving an Application's Jobs to other processes."""
