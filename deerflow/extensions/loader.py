@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from deerflow_extension_api import API_VERSION
@@ -28,7 +28,7 @@ from deerflow.extensions.version_check import check_api_marker
 
 
 def load_extensions(
-    specs: Sequence[ExtensionSpec],
+    specs: Iterable[ExtensionSpec],
     *,
     host_tables: Collection[str] = HOST_TABLES,
     api_version: str = API_VERSION,
@@ -42,7 +42,8 @@ def load_extensions(
     registrations = Registrations()
     prefixes = TablePrefixes()
     loaded: list[str] = []
-    for spec in specs:
+    entries = tuple(specs)
+    for spec in entries:
         prefixes = prefixes.including(spec, host_tables)
         if not spec.enabled:
             continue
@@ -50,9 +51,9 @@ def load_extensions(
         if registered is not None:
             registrations.add(registered)
             loaded.append(spec.use)
-    if specs:
+    if entries:
         names = ", ".join(loaded) or "none"
-        logger.info("Extensions loaded: %d/%d (%s)", len(loaded), len(specs), names)
+        logger.info("Extensions loaded: %d/%d (%s)", len(loaded), len(entries), names)
     return registrations.freeze(prefixes, diagnostics), diagnostics
 
 

@@ -16,6 +16,14 @@ from deerflow.extensions.snapshot import LoadedExtensions
 
 MAX_PENDING_OBSERVATIONS: Final = 1000
 
+_SHUTTING_DOWN: Final = (
+    "Extension observations are no longer accepted during shutdown; %s and later ones are dropped"
+)
+_FULL: Final = (
+    f"{MAX_PENDING_OBSERVATIONS} extension observations are pending; "
+    "%s and others are dropped until there is room"
+)
+
 
 class NotificationLoop:
     """One registration of a loop, from `register_notification_loop` to `release`.
@@ -53,7 +61,7 @@ class NotificationLoop:
             if not run_on(self.loop, dispatch.start):
                 self._ended(dispatch)
         elif first:
-            logger.warning("%s; %s and later ones are dropped", dropped, notification)
+            logger.warning(dropped, notification)
 
     def stop_accepting(self) -> None:
         """Drop every observation that comes from now on; what is pending goes on."""
@@ -63,8 +71,8 @@ class NotificationLoop:
     async def drain(self, timeout_seconds: float) -> int:
         """Wait on this loop until nothing is pending; return how many were cancelled at the timeout."""
         if self._pending:
-            self._idle = self.loop.create_future()
-            self._wake_if_idle()
+            if self._idle is None or self._idle.done():
+                self._idle = self.loop.create_future()
             await asyncio.wait((self._idle,), timeout=timeout_seconds)
         given_up = tuple(self._pending)
         for dispatch in given_up:
@@ -80,9 +88,9 @@ class NotificationLoop:
 
     def _reason_to_drop(self) -> str | None:
         if not self._accepting:
-            return "Extension observations are no longer accepted during shutdown"
+            return _SHUTTING_DOWN
         if len(self._pending) >= MAX_PENDING_OBSERVATIONS:
-            return f"{MAX_PENDING_OBSERVATIONS} extension observations are pending"
+            return _FULL
         return None
 
     def _ended(self, dispatch: Dispatch) -> None:

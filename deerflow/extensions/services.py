@@ -73,13 +73,12 @@ class RunningServices:
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop_all())
         await complete(self._stopping)
+        for life in self._lives:
+            life.raise_fatal()
 
     async def _stop_all(self) -> None:
-        lives = self._lives[::-1]
-        for life in lives:
+        for life in reversed(self._lives):
             await life.stop(self._stop_timeout_seconds)
-        for life in lives:
-            life.raise_fatal()
 
 
 class _ServiceLife:
@@ -115,9 +114,10 @@ class _ServiceLife:
             abandon(self._asyncio_task)
 
     def raise_fatal(self) -> None:
-        """Raise the KeyboardInterrupt or SystemExit that the service raised."""
-        if self._fatal is not None:
-            raise self._fatal
+        """Raise the KeyboardInterrupt or SystemExit that the service raised, once."""
+        fatal, self._fatal = self._fatal, None
+        if fatal is not None:
+            raise fatal
 
     async def _live(self, deps: ExtensionRuntimeDeps) -> None:
         await self._call("start", "continuing without it", deps)
