@@ -1,0 +1,98 @@
+"""One database, opened: the stores that the run path uses and what extensions get of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+
+from deerflow.cancellation import uninterrupted
+from deerflow.config import AppConfig
+from deerflow.persistence.engines import (
+    POSTGRES_CONNECTIONS,
+    build_extension_engine,
+    build_memory_engine,
+    build_postgres_engine,
+    build_sqlite_engine,
+)
+from deerflow.persistence.events import SqlRunEventStore
+from deerflow.persistence.location import DatabaseLocation, locate_database
+from deerflow.persistence.runs import SqlRunStore
+from deerflow.persistence.schema import prepare_schema
+from deerflow.persistence.tables import host_metadata
+from deerflow.persistence.threads import SqlThreadStore
+from deerflow.persistence.transactions import Lane, Transactions
+from deerflow.runs.stores import RunStores
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open database.
+
+    `transactions` runs further statements of the host. `engine` and `session_factory` are what extensions
+    share; both are `None` with `memory`, where nobody else can be let in.
+    """
+
+    location: DatabaseLocation
+    transactions: Transactions
+    stores: RunStores
+    engine: AsyncEngine | None = None
+    session_factory: async_sessionmaker[AsyncSession] | None = None
+
+
+@asynccontextmanager
+async def open_database(config: AppConfig) -> AsyncIterator[Database]:
+    """Give the configured database, its schema at this release; closed at the end of the block.
+
+    A SQLite file and its folder are made where they are missing. Raises `SchemaError` where the tables do
+    not fit this release, `DatabaseUnavailableError` where the database does not answer.
+    """
+    location = locate_database(config)
+    await asyncio.to_thread(prepare_schema, location)
+    transactions = await asyncio.to_thread(_open_transactions, location)
+    engine = None if location.backend == "memory" else build_extension_engine(location)
+    try:
+        yield _database(location, transactions, engine)
+    finally:
+        await uninterrupted(_close(transactions, engine), name=f"closing database {location}")
+
+
+def build_stores(transactions: Transactions) -> RunStores:
+    """Return the three stores of one database."""
+    return RunStores(
+        threads=SqlThreadStore(transactions),
+        runs=SqlRunStore(transactions),
+        events=SqlRunEventStore(transactions),
+    )
+
+
+def _database(location: DatabaseLocation, transactions: Transactions, engine: AsyncEngine | None) -> Database:
+    sessions = None if engine is None else async_sessionmaker(engine, expire_on_commit=False)
+    return Database(location, transactions, build_stores(transactions), engine, sessions)
+
+
+def _open_transactions(location: DatabaseLocation) -> Transactions:
+    name = str(location)
+    if location.backend == "memory":
+        engine = build_memory_engine()
+        host_metadata.create_all(engine)
+        return Transactions(name, writing=Lane.of(engine))
+    if location.backend == "sqlite":
+        return Transactions(
+            name,
+            writing=Lane.of(build_sqlite_engine(location)),
+            reading=Lane.of(build_sqlite_engine(location, read_only=True)),
+        )
+    writing = Lane.of(build_postgres_engine(location), size=POSTGRES_CONNECTIONS)
+    # Outside of a transaction a read is one round trip instead of three.
+    reading = Lane(writing.engine.execution_options(isolation_level="AUTOCOMMIT"), writing.threads)
+    return Transactions(name, writing=writing, reading=reading)
+
+
+async def _close(transactions: Transactions, engine: AsyncEngine | None) -> None:
+    if engine is not None:
+        await engine.dispose()
+    await transactions.close()

@@ -1,0 +1,298 @@
+"""The runs of one database, and what their moves mean for their thread.
+
+Every transaction locks in one order: thread, run, counter of changes. So none waits for another in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql.dml import ReturningInsert
+
+from deerflow.errors import ConflictError, NotFoundError
+from deerflow.persistence.rows import (
+    RUN_COLUMNS,
+    THREAD_COLUMNS,
+    insert_events,
+    next_change,
+    run_from,
+    thread_from,
+    values_of,
+)
+from deerflow.persistence.tables import runs, threads
+from deerflow.persistence.threads import DIALECTS, missing_thread
+from deerflow.persistence.transactions import Transactions
+from deerflow.runs.record import (
+    ACTIVE_STATUSES,
+    IllegalRunMoveError,
+    NewRunEvent,
+    RunRecord,
+    RunStatus,
+    ThreadRecord,
+    ThreadStatus,
+    statuses_before,
+    utc_now,
+)
+
+THREAD_STATUS_AFTER = {
+    RunStatus.PENDING: ThreadStatus.BUSY,
+    RunStatus.RUNNING: ThreadStatus.BUSY,
+    RunStatus.SUCCESS: ThreadStatus.IDLE,
+    RunStatus.INTERRUPTED: ThreadStatus.INTERRUPTED,
+    RunStatus.ERROR: ThreadStatus.ERROR,
+    RunStatus.TIMEOUT: ThreadStatus.ERROR,
+}
+"""What a run that comes to a status makes of its thread, unless other runs of it are active."""
+
+_ACTIVE = tuple(ACTIVE_STATUSES)
+
+
+@dataclass(frozen=True)
+class _Move:
+    run_id: str
+    status: RunStatus
+    error: str | None
+    stop_reason: str | None
+    thread_status: ThreadStatus
+    events: Sequence[NewRunEvent]
+    at: datetime
+
+
+def _enter_thread_with(dialect: Any) -> ReturningInsert[Any]:
+    statement = dialect.insert(threads)
+    return statement.on_conflict_do_update(  # type: ignore[no-any-return]
+        index_elements=["thread_id"],
+        set_={"status": statement.excluded.status, "updated_at": statement.excluded.updated_at},
+        where=threads.c.user_id.is_not_distinct_from(statement.excluded.user_id),
+    ).returning(*THREAD_COLUMNS)
+
+
+_ENTER_THREAD = {name: _enter_thread_with(dialect) for name, dialect in DIALECTS.items()}
+_ENTER_EXISTING_THREAD = (
+    update(threads)
+    .where(
+        threads.c.thread_id == bindparam("thread"),
+        threads.c.user_id.is_not_distinct_from(bindparam("owner")),
+    )
+    .values(status=ThreadStatus.BUSY, updated_at=bindparam("at"))
+    .returning(*THREAD_COLUMNS)
+)
+_STAMP_THREAD = (
+    update(threads)
+    .where(threads.c.thread_id == bindparam("thread"))
+    .values(metadata=bindparam("stamped"))
+    .returning(*THREAD_COLUMNS)
+)
+_INSERT_RUN = insert(runs)
+
+_MOVE_THREAD = (
+    update(threads)
+    .where(
+        threads.c.thread_id
+        == select(runs.c.thread_id).where(runs.c.run_id == bindparam("run")).scalar_subquery()
+    )
+    .values(
+        status=bindparam("wanted"),
+        updated_at=bindparam("at"),
+        event_seq=threads.c.event_seq + bindparam("count"),
+    )
+    .returning(threads.c.thread_id, threads.c.event_seq)
+)
+_other_runs = runs.alias("other_runs")
+# A statement of its own after the thread is locked: it sees what others have committed up to that lock.
+_MOVE_RUN = (
+    update(runs)
+    .where(runs.c.run_id == bindparam("run"), runs.c.status.in_(bindparam("before", expanding=True)))
+    .values(
+        status=bindparam("wanted"),
+        error=bindparam("its_error"),
+        stop_reason=bindparam("its_stop_reason"),
+        updated_at=bindparam("at"),
+        change_seq=bindparam("change"),
+    )
+    .returning(
+        *RUN_COLUMNS,
+        select(func.count())
+        .select_from(_other_runs)
+        .where(
+            _other_runs.c.thread_id == bindparam("thread"),
+            _other_runs.c.run_id != bindparam("run"),
+            _other_runs.c.status.in_(_ACTIVE),
+        )
+        .scalar_subquery()
+        .label("others_active"),
+    )
+)
+_SET_THREAD_STATUS = (
+    update(threads).where(threads.c.thread_id == bindparam("thread")).values(status=bindparam("wanted"))
+)
+
+
+class SqlRunStore:
+    """Runs in SQL; the contract stands in `deerflow.runs.stores.RunStore`."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> ThreadRecord:
+        return await self._transactions.write(lambda connection: _create(connection, run, thread))
+
+    async def move(
+        self,
+        run_id: str,
+        status: RunStatus,
+        *,
+        error: str | None = None,
+        stop_reason: str | None = None,
+        events: Sequence[NewRunEvent] = (),
+        thread_status: ThreadStatus | None = None,
+    ) -> RunRecord:
+        after = thread_status or THREAD_STATUS_AFTER[status]
+        move = _Move(run_id, status, error, stop_reason, after, tuple(events), utc_now())
+        return await self._transactions.write(lambda connection: _move(connection, move))
+
+    async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None:
+        return await self._transactions.read(lambda connection: _get(connection, run_id, thread_id))
+
+    async def list_by_thread(
+        self, thread_id: str, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+    ) -> list[RunRecord]:
+        statement = select(*RUN_COLUMNS).where(runs.c.thread_id == thread_id)
+        if status is not None:
+            statement = statement.where(runs.c.status == status)
+        statement = statement.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+        return await self._list(statement.limit(limit).offset(offset))
+
+    async def list_active(
+        self, *, thread_id: str | None = None, created_before: datetime | None = None
+    ) -> list[RunRecord]:
+        statement = select(*RUN_COLUMNS).where(runs.c.status.in_(_ACTIVE))
+        if thread_id is not None:
+            statement = statement.where(runs.c.thread_id == thread_id)
+        if created_before is not None:
+            statement = statement.where(runs.c.created_at < created_before)
+        return await self._list(statement.order_by(runs.c.created_at, runs.c.run_id))
+
+    async def delete(self, run_id: str, *, thread_id: str) -> bool:
+        return await self._transactions.write(lambda connection: _delete(connection, run_id, thread_id))
+
+    async def _list(self, statement: Any) -> list[RunRecord]:
+        return await self._transactions.read(
+            lambda connection: [run_from(row) for row in connection.execute(statement)]
+        )
+
+
+def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
+    entered = _stamp(connection, _enter(connection, run, thread), run)
+    values = {**values_of(run), "change_seq": next_change(connection)}
+    try:
+        connection.execute(_INSERT_RUN, values)
+    except IntegrityError as error:
+        raise ConflictError(
+            f"run {run.run_id} exists already, or another run of thread {run.thread_id} is running"
+        ) from error
+    return entered
+
+
+def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
+    if thread is None:
+        parameters = {"thread": run.thread_id, "owner": run.user_id, "at": run.updated_at}
+        row = connection.execute(_ENTER_EXISTING_THREAD, parameters).one_or_none()
+    else:
+        busy = replace(
+            thread,
+            status=ThreadStatus.BUSY,
+            updated_at=run.updated_at,
+            metadata={**thread.metadata, **_stamps(run)},
+        )
+        row = connection.execute(_ENTER_THREAD[connection.dialect.name], values_of(busy)).one_or_none()
+    if row is None:
+        raise missing_thread(run.thread_id)
+    return thread_from(row)
+
+
+def _stamp(connection: Connection, thread: ThreadRecord, run: RunRecord) -> ThreadRecord:
+    stamped = {**thread.metadata, **_stamps(run)}
+    if stamped == thread.metadata:
+        return thread
+    parameters = {"thread": thread.thread_id, "stamped": stamped}
+    return thread_from(connection.execute(_STAMP_THREAD, parameters).one())
+
+
+def _stamps(run: RunRecord) -> dict[str, Any]:
+    """What user interfaces search threads by: the assistant of the newest run, and its graph."""
+    stamps = {"assistant_id": run.assistant_id}
+    if "graph_id" in run.metadata:
+        stamps["graph_id"] = run.metadata["graph_id"]
+    return stamps
+
+
+def _move(connection: Connection, move: _Move) -> RunRecord:
+    entering = {"run": move.run_id, "wanted": move.thread_status, "at": move.at, "count": len(move.events)}
+    thread = connection.execute(_MOVE_THREAD, entering).one_or_none()
+    if thread is None:
+        raise _missing_run(move.run_id)
+    row = _move_run(connection, move, thread.thread_id)
+    if row.others_active:
+        busy = {"thread": thread.thread_id, "wanted": ThreadStatus.BUSY}
+        connection.execute(_SET_THREAD_STATUS, busy)
+    if move.events:
+        ids = (thread.thread_id, move.run_id)
+        insert_events(connection, ids, move.events, last_seq=thread.event_seq)
+    return run_from(row)
+
+
+def _move_run(connection: Connection, move: _Move, thread_id: str) -> Any:
+    parameters = {
+        "run": move.run_id,
+        "thread": thread_id,
+        "wanted": move.status,
+        "before": list(statuses_before(move.status)),
+        "its_error": move.error,
+        "its_stop_reason": move.stop_reason,
+        "at": move.at,
+        "change": next_change(connection),
+    }
+    try:
+        row = connection.execute(_MOVE_RUN, parameters).one_or_none()
+    except IntegrityError as error:
+        raise ConflictError(
+            f"another run of thread {thread_id} is running; {move.run_id} must wait"
+        ) from error
+    if row is not None:
+        return row
+    current = _get(connection, move.run_id, None)
+    if current is None:
+        raise _missing_run(move.run_id)
+    raise IllegalRunMoveError(move.run_id, current.status, move.status)
+
+
+def _get(connection: Connection, run_id: str, thread_id: str | None) -> RunRecord | None:
+    statement = select(*RUN_COLUMNS).where(runs.c.run_id == run_id)
+    if thread_id is not None:
+        statement = statement.where(runs.c.thread_id == thread_id)
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else run_from(row)
+
+
+def _delete(connection: Connection, run_id: str, thread_id: str) -> bool:
+    of_thread = threads.c.thread_id == thread_id
+    # The thread first, as everywhere: it is locked.
+    connection.execute(update(threads).where(of_thread).values(updated_at=utc_now()))
+    statement = delete(runs).where(runs.c.run_id == run_id, runs.c.thread_id == thread_id)
+    if connection.execute(statement).rowcount == 0:
+        return False
+    active = select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(_ACTIVE)).exists()
+    idle = update(threads).where(of_thread, threads.c.status == ThreadStatus.BUSY, ~active)
+    connection.execute(idle.values(status=ThreadStatus.IDLE))
+    return True
+
+
+def _missing_run(run_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no run {run_id}")

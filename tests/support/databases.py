@@ -1,0 +1,63 @@
+"""Databases for tests: in memory, a fresh SQLite file, a fresh PostgreSQL database.
+
+`from support.databases import postgres_url, database_config` makes the fixtures known to a test module
+or a conftest.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from deerflow.config import AppConfig, config_from
+
+SERVER_URL = os.environ.get("DEERFLOW_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
+"""A PostgreSQL server on which tests may create and drop databases of their own."""
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The URL, without driver, of an empty PostgreSQL database that is dropped afterwards."""
+    name = f"deerflow_test_{uuid.uuid4().hex}"
+    try:
+        server = psycopg.connect(SERVER_URL, autocommit=True, connect_timeout=3)
+    except psycopg.OperationalError as error:
+        pytest.skip(f"no PostgreSQL server: {str(error).strip()}")
+    with server:
+        server.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield SERVER_URL.rpartition("/")[0] + f"/{name}"
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)],
+)
+def database_config(request: pytest.FixtureRequest, tmp_path: Path) -> AppConfig:
+    """A configuration whose database is empty; a test that takes it runs on every backend."""
+    if request.param == "memory":
+        return config_from({"database": {"backend": "memory"}})
+    return config_from({"database": {"backend": request.param, "url": _url(request, tmp_path)}})
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def lasting_config(request: pytest.FixtureRequest, tmp_path: Path) -> AppConfig:
+    """Like `database_config`, on the backends that outlive a process."""
+    return config_from({"database": {"backend": request.param, "url": _url(request, tmp_path)}})
+
+
+def sqlite_config(path: Path) -> AppConfig:
+    """Return a configuration with a SQLite file."""
+    return config_from({"database": {"backend": "sqlite", "url": f"sqlite:///{path}"}})
+
+
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'deerflow.db'}"
+    return str(request.getfixturevalue("postgres_url"))
