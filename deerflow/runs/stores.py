@@ -69,10 +69,12 @@ class RunStore(Protocol):
         error: str | None = None,
         stop_reason: str | None = None,
         events: Sequence[NewRunEvent] = (),
+        thread_status: ThreadStatus | None = None,
     ) -> RunRecord:
         """In one transaction: a legal move (else `IllegalRunMoveError`), the thread's status that follows
-        from it, and the run's last events. A deleted run raises `NotFoundError`. At most one run of a
-        thread is `running`: a second one raises `ConflictError`."""
+        from it (or `thread_status`; `busy` as long as another run is active), and the run's last events.
+        A deleted run raises `NotFoundError`. At most one run of a thread is `running`: a second one raises
+        `ConflictError`."""
 
     async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None: ...
 
