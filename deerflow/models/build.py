@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from langchain_core.language_models import BaseChatModel, ModelProfile
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
 from deerflow.config import AppConfig, ModelRecord
 from deerflow.config.problems import dotted
@@ -34,6 +35,7 @@ def build_chat_model(
     source = _find(config, name)
     target = source.resolve()
     kwargs = source.record.fresh_kwargs()
+    source.name_unknown(kwargs, target)
     if source.record.supports_thinking:
         wishes = {"thinking_enabled": thinking_enabled, "reasoning_effort": reasoning_effort}
         kwargs |= source.accepted(target, wishes)
@@ -76,6 +78,16 @@ class _Source:
             logger.warning("model %r: %s takes no %s; none is passed", self.record.name, self.record.use, key)
         return taken
 
+    def name_unknown(self, kwargs: Mapping[str, Any], target: Callable[..., Any]) -> None:
+        """Warn of keys that a pydantic class has no field for: most such classes drop them in silence."""
+        names = _field_names(target)
+        if names is None:
+            return
+        for key in kwargs.keys() - names:
+            close = difflib.get_close_matches(key, [*names, *ModelRecord.model_fields], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            logger.warning("models[%d].%s: %s has no such field%s", self.index, key, self.record.use, hint)
+
     def call(self, target: Callable[..., Any], kwargs: dict[str, Any]) -> BaseChatModel:
         try:
             model = target(**kwargs)
@@ -99,14 +111,26 @@ class _Source:
 
 
 def _takes(target: Callable[..., Any], key: str) -> bool:
-    if isinstance(target, type) and issubclass(target, BaseModel):
-        aliases = {field.alias for field in target.model_fields.values()}
-        return key in target.model_fields or key in aliases
+    names = _field_names(target)
+    if names is not None:
+        return key in names
     try:
         parameters = inspect.signature(target).parameters
     except (TypeError, ValueError):
         return False
     return key in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _field_names(target: Callable[..., Any]) -> set[str] | None:
+    """Return the keyword arguments of a pydantic class, aliases included; `None` for anything else."""
+    if not (isinstance(target, type) and issubclass(target, BaseModel)):
+        return None
+    names: set[str] = set(target.model_fields)
+    for field in target.model_fields.values():
+        alias = field.validation_alias
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        names.update(choice for choice in choices if isinstance(choice, str))
+    return names
 
 
 def _summary(error: ValidationError, index: int) -> str:

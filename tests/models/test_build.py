@@ -113,6 +113,17 @@ def test_keyword_arguments_belong_to_each_model(module: str) -> None:
     assert len(build_chat_model(both, "m").rules) == 1  # type: ignore[attr-defined]
 
 
+def test_key_that_the_class_does_not_know_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    keys = {"rulez": [], "suports_vision": True, "xyz": 1, "metadata": {}}
+    build_chat_model(config("deerflow.models:ScriptedChatModel", **keys), "m")
+    use = "deerflow.models:ScriptedChatModel"
+    assert sorted(caplog.messages) == [
+        f"models[1].rulez: {use} has no such field; did you mean 'rules'?",
+        f"models[1].suports_vision: {use} has no such field; did you mean 'supports_vision'?",
+        f"models[1].xyz: {use} has no such field",
+    ]
+
+
 @pytest.mark.parametrize("target", ["Thinking", "takes_all"])
 def test_wishes_reach_models_that_support_thinking(module: str, target: str) -> None:
     thinks = config(f"{module}:{target}", supports_thinking=True)
@@ -139,10 +150,11 @@ def test_wish_that_a_factory_does_not_take_is_left_out_with_a_warning(
     assert "takes no thinking_enabled" in caplog.text
 
 
-def test_real_provider_class_takes_its_keys() -> None:
+def test_real_provider_class_takes_its_keys(caplog: pytest.LogCaptureFixture) -> None:
     keys = {"model": "gpt-x", "api_key": "k", "base_url": "http://127.0.0.1:1/v1", "supports_thinking": True}
     model: Any = build_chat_model(config("langchain_openai:ChatOpenAI", **keys), "m", reasoning_effort="low")
     assert (model.model_name, model.reasoning_effort) == ("gpt-x", "low")
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

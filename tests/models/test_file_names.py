@@ -46,20 +46,20 @@ def test_paths_with_an_extension_are_found_in_order(text: str, names: list[str])
         "https://example.org/page.html",
         "me@example.org",
         "the .md files",
-        "Wait... what. Ends.Here",
+        "Wait... what.",
         "a/b/c",
         '"quoted words. And more"',
     ],
 )
 def test_other_words_name_no_file(text: str) -> None:
-    assert find_file_names(text) == (["Ends.Here"] if "Ends.Here" in text else [])
+    assert find_file_names(text) == []
 
 
 @pytest.mark.parametrize(
     "text", ["x" * 10**6, '"' * 10**6, "." * 10**6, " " * 10**6, "a.b" * 300_000, "'a " * 300_000]
 )
 def test_long_texts_are_read_in_moments(text: str) -> None:
-    assert find_file_names(text + " end.md")[-1:] in (["end.md"], [])
+    assert find_file_names(text + " end.md")[-1:] == ["end.md"]
 
 
 def test_lone_surrogates_are_text() -> None:
