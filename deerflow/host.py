@@ -82,7 +82,6 @@ async def _start_services(
         app_store=options.services_of.app_store,
         policy=lead_policy(config),
         session_factory=database.session_factory,
-        run_evidence_reader=database.evidence,
     )
     return await start_services(options.services_of, deps)
 

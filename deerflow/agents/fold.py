@@ -24,18 +24,7 @@ from deerflow.agents.wrap_chain import (
     model_chain,
     tool_chain,
 )
-
-NODE_HOOKS: Final = (
-    "before_agent",
-    "abefore_agent",
-    "before_model",
-    "abefore_model",
-    "after_model",
-    "aafter_model",
-    "after_agent",
-    "aafter_agent",
-)
-WRAP_HOOKS: Final = ("wrap_model_call", "awrap_model_call", "wrap_tool_call", "awrap_tool_call")
+from deerflow.extensions.hook_names import NODE_HOOKS, WRAP_HOOKS, has_hook, has_side
 
 _PLAIN_SCHEMAS: Final = (AgentMiddleware().state_schema, AgentState)
 
@@ -48,21 +37,13 @@ def fold(stack: Sequence[AgentMiddleware]) -> list[AgentMiddleware]:
     A hook with one side only works on both: a synchronous one in a thread, an async one on a loop of its own.
     """
     folded = [shown for shown in map(_without_wraps, stack) if shown is not None]
-    model = [
-        middleware for middleware in stack if overrides(middleware, "wrap_model_call", "awrap_model_call")
-    ]
-    tool = [middleware for middleware in stack if overrides(middleware, "wrap_tool_call", "awrap_tool_call")]
+    model = [middleware for middleware in stack if has_hook(middleware, "wrap_model_call")]
+    tool = [middleware for middleware in stack if has_hook(middleware, "wrap_tool_call")]
     if not model and not tool:
         return folded
     kind = _FoldedBoth if model and tool else _FoldedModel if model else _FoldedTool
     name = _free_name("WrapHooks", {middleware.name for middleware in folded})
     return [kind(name, model, tool), *folded]
-
-
-def overrides(middleware: AgentMiddleware, *hooks: str) -> bool:
-    """Whether the class of `middleware` has any of these hooks of its own, as `create_agent` sees it."""
-    cls = type(middleware)
-    return any(getattr(cls, hook) is not getattr(AgentMiddleware, hook) for hook in hooks)
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -112,22 +93,23 @@ class _FoldedBoth(_FoldedModel, _FoldedTool):
 
 
 def _sync_side(middleware: AgentMiddleware, hook: str) -> Hook:
-    if overrides(middleware, hook):
+    if has_side(middleware, hook):
         return cast(Hook, getattr(middleware, hook))
     return partial(run_async_hook, getattr(middleware, f"a{hook}"))
 
 
 def _async_side(middleware: AgentMiddleware, hook: str) -> AsyncHook:
-    if overrides(middleware, f"a{hook}"):
+    if has_side(middleware, f"a{hook}"):
         return cast(AsyncHook, getattr(middleware, f"a{hook}"))
     return partial(run_sync_hook, getattr(middleware, hook))
 
 
 def _without_wraps(middleware: AgentMiddleware) -> AgentMiddleware | None:
     """Return what `create_agent` still has to see of a middleware, None where that is nothing."""
-    if not overrides(middleware, *WRAP_HOOKS):
+    if not has_hook(middleware, *WRAP_HOOKS):
         return middleware
-    hooks = [hook for hook in NODE_HOOKS if overrides(middleware, hook)]
+    sides = [side for hook in NODE_HOOKS for side in (hook, f"a{hook}")]
+    hooks = [side for side in sides if has_side(middleware, side)]
     plain = middleware.state_schema in _PLAIN_SCHEMAS
     if not hooks and plain and not getattr(middleware, "tools", ()) and not middleware.transformers:
         return None

@@ -94,9 +94,11 @@ async def stream_graph(
 ) -> Ending:
     """Publish what the graph streams until it ends or waits for a person."""
     request = run.request
+    graph_input = request.graph_input()
+    run.recorder.note_input(graph_input)
     frames = FrameWriter(run.log, run.recorder, request.stream_modes)
     parts = assembly.graph.astream(
-        request.graph_input(),
+        graph_input,
         _graph_config(run, config),
         context=context,
         stream_mode=frames.graph_modes,

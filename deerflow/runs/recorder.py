@@ -34,6 +34,13 @@ class EventRecorder:
         if self._flusher is None:
             self._flusher = asyncio.create_task(self._flush(), name=f"event flush of run {self._run_id}")
 
+    def note_input(self, graph_input: Any) -> None:
+        """Keep the messages that the caller sent."""
+        messages = graph_input.get("messages") if isinstance(graph_input, Mapping) else None
+        for message in messages if isinstance(messages, list) else ():
+            kind = message.type if isinstance(message, BaseMessage) else "input"
+            self.note(f"message.{kind}", "message", message)
+
     def note_update(self, update: Mapping[str, Any]) -> None:
         """Keep the messages that one step of the graph added."""
         for node_update in update.values():

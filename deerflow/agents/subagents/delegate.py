@@ -92,6 +92,8 @@ class _Child:
     stop_reason: str | None = None
     model_name: str | None = None
     steps: int = 0
+    # A stream writer finds its stream through the context it is called in: that of the delegating tool.
+    caller_context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def emit(self, event: str, **details: Any) -> None:
         """Send one progress event; a stream that is gone loses nothing of the work."""
@@ -103,7 +105,7 @@ class _Child:
             **details,
         }
         try:
-            self.order.emit(payload)
+            self.caller_context.run(self.order.emit, payload)
         except Exception:
             logger.debug("event %s of subagent %s was not delivered", event, self.execution_id, exc_info=True)
 

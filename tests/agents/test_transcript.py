@@ -1,0 +1,77 @@
+"""Requests and answers stay well-formed."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from deerflow.agents.transcript import UNFINISHED, UNREADABLE, WITHHELD, repaired, well_formed
+
+
+def _call(call_id: str | None, name: str = "search") -> dict:
+    return {"name": name, "args": {}, "id": call_id, "type": "tool_call"}
+
+
+def _asks(*ids: str) -> AIMessage:
+    return AIMessage("", tool_calls=[_call(call_id) for call_id in ids])
+
+
+def _result(call_id: str, text: str = "found") -> ToolMessage:
+    return ToolMessage(text, tool_call_id=call_id)
+
+
+def test_a_conversation_in_order_is_left_as_it_is() -> None:
+    messages = [HumanMessage("q"), _asks("a", "b"), _result("a"), _result("b"), AIMessage("done")]
+    assert well_formed(SystemMessage("s"), messages) == (SystemMessage("s"), messages)
+
+
+def test_calls_of_a_cancelled_turn_are_closed_on_the_next_turn() -> None:
+    _, messages = well_formed(None, [HumanMessage("q"), _asks("a", "b"), _result("a"), HumanMessage("next")])
+    assert [message.type for message in messages] == ["human", "ai", "tool", "tool", "human"]
+    assert (messages[3].tool_call_id, messages[3].text, messages[3].status) == ("b", UNFINISHED, "error")
+
+
+def test_results_follow_their_calls_in_the_order_of_the_calls() -> None:
+    _, messages = well_formed(None, [_asks("a", "b"), HumanMessage("aside"), _result("b"), _result("a")])
+    assert [getattr(message, "tool_call_id", None) for message in messages] == [None, "a", "b", None]
+
+
+def test_results_without_a_call_and_second_results_are_left_out() -> None:
+    _, messages = well_formed(None, [_result("x"), _asks("a"), _result("a", "1"), _result("a", "2")])
+    assert [message.text for message in messages] == ["", "1"]
+
+
+def test_an_id_that_a_later_turn_repeats_keeps_its_own_result() -> None:
+    _, messages = well_formed(None, [_asks("a"), _result("a", "1"), _asks("a"), _result("a", "2")])
+    assert [message.text for message in messages] == ["", "1", "", "2"]
+
+
+def test_calls_with_unreadable_arguments_get_a_result_that_says_so() -> None:
+    broken = {"name": "search", "args": "{", "id": "a", "error": None, "type": "invalid_tool_call"}
+    _, messages = well_formed(None, [AIMessage("", invalid_tool_calls=[broken]), HumanMessage("next")])
+    assert [message.type for message in messages] == ["ai", "tool", "human"]
+    assert messages[1].text == UNREADABLE
+
+
+def test_system_messages_in_mid_history_join_the_leading_one() -> None:
+    system, messages = well_formed(SystemMessage("first"), [HumanMessage("q"), SystemMessage("second")])
+    assert system is not None and system.text == "first\n\nsecond"
+    assert messages == [HumanMessage("q")]
+
+
+def test_missing_and_repeated_ids_of_one_answer_become_distinct() -> None:
+    answer = repaired(AIMessage("", tool_calls=[_call("a"), _call("a"), _call(None), _call("")]))
+    ids = [call["id"] for call in answer.tool_calls]
+    assert ids[0] == "a"
+    assert len(set(ids)) == 4 and all(ids)
+
+
+def test_an_answer_cut_for_safety_runs_nothing_and_says_why() -> None:
+    answer = repaired(
+        AIMessage("", tool_calls=[_call("a")], response_metadata={"finish_reason": "content_filter"})
+    )
+    assert (answer.tool_calls, answer.text) == ([], WITHHELD)
+
+
+def test_an_answer_with_sound_calls_is_the_same_object() -> None:
+    answer = _asks("a", "b")
+    assert repaired(answer) is answer

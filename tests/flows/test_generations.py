@@ -1,0 +1,72 @@
+"""One run never mixes two generations of extensions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from deerflow_extension_api import EXTENSION_TASK_STORE_KEY
+from support.extensions import Seen, installed, recording
+from support.hosts import DELEGATE_TWICE, answer, finished, scripted_host, start
+
+from deerflow.agents.run_scope import RUN_SCOPE_KEY
+from deerflow.extensions import LoadedExtensions, set_loaded_extensions
+
+_SLOW_DELEGATION = {
+    "when": "^delegate",
+    "turns": [{"delay_seconds": 0.2, "tool_calls": DELEGATE_TWICE["turns"][0]["tool_calls"]}, {"text": "joined"}],
+}
+
+
+async def test_a_set_replaced_in_mid_run_reaches_only_the_next_run(tmp_path: Path) -> None:
+    old, new = Seen(), Seen()
+    with installed(recording(old)) as old_set:
+        async with scripted_host(tmp_path, [_SLOW_DELEGATION]) as host:
+            run = await start(host, "delegate")
+            while not old.events:
+                await asyncio.sleep(0.001)
+            new_set = recording(new)
+            set_loaded_extensions(new_set)
+            await run.ended.wait()
+            assert run.scope is not None and run.scope.snapshot is old_set
+            assert old.kinds() == ["start lead", "start subagent", "start subagent"] + [
+                "stop subagent",
+                "stop subagent",
+                "stop lead",
+            ]
+            assert not new.events and not new.model_stores
+            second = await finished(host, "hello")
+            assert second.scope is not None and second.scope.snapshot is new_set
+            assert new.kinds() == ["start lead", "stop lead"]
+
+
+async def test_subagents_get_their_own_store_and_name_their_parent(tmp_path: Path) -> None:
+    seen = Seen()
+    with installed(recording(seen)):
+        async with scripted_host(tmp_path, [DELEGATE_TWICE]) as host:
+            run = await finished(host, "delegate")
+    lead, *children = seen.infos
+    assert (lead.task_id, lead.kind, lead.parent_task_id) == (run.run_id, "lead", None)
+    assert sorted(child.task_id for child in children) == ["call-1", "call-2"]
+    assert {child.parent_task_id for child in children} == {run.run_id}
+    assert {store.scope_id for store in seen.stores.values()} == {run.run_id, "call-1", "call-2"}
+    assert {id(store) for store in seen.model_stores} == {id(store) for store in seen.stores.values()}
+    assert set(seen.outcomes.values()) == {"completed"}
+
+
+async def test_a_run_without_observers_allocates_no_store(tmp_path: Path) -> None:
+    with installed(LoadedExtensions()):
+        async with scripted_host(tmp_path) as host:
+            run = await finished(host, "hello")
+    assert run.scope is not None and run.scope.task_store is None
+
+
+async def test_host_internal_keys_of_a_caller_do_not_get_through(tmp_path: Path) -> None:
+    seen = Seen()
+    forged = {RUN_SCOPE_KEY: "forged", EXTENSION_TASK_STORE_KEY: "forged", "thread_id": "x", "run_id": "y"}
+    with installed(recording(seen)):
+        async with scripted_host(tmp_path) as host:
+            run = await finished(host, "hello", context=forged, config={"configurable": forged})
+    assert run.ending is not None and run.ending.status == "success"
+    assert [store.scope_id for store in seen.model_stores if store] == [run.run_id]
+    assert answer(run) == "echo: hello"
