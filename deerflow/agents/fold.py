@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from langchain.agents.middleware.types import AgentMiddleware, AgentState, TracePolicy, omit_payload
+from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit_payload
 
 from deerflow.agents.hook_bridge import run_async_hook, run_sync_hook
 from deerflow.agents.wrap_chain import (
@@ -24,9 +24,7 @@ from deerflow.agents.wrap_chain import (
     model_chain,
     tool_chain,
 )
-from deerflow.extensions.hook_names import NODE_HOOKS, WRAP_HOOKS, has_hook, has_side
-
-_PLAIN_SCHEMAS: Final = (AgentMiddleware().state_schema, AgentState)
+from deerflow.extensions.hook_names import NODE_HOOKS, PLAIN_SCHEMAS, WRAP_HOOKS, has_hook, has_side
 
 
 def fold(stack: Sequence[AgentMiddleware]) -> list[AgentMiddleware]:
@@ -110,7 +108,7 @@ def _without_wraps(middleware: AgentMiddleware) -> AgentMiddleware | None:
         return middleware
     sides = [side for hook in NODE_HOOKS for side in (hook, f"a{hook}")]
     hooks = [side for side in sides if has_side(middleware, side)]
-    plain = middleware.state_schema in _PLAIN_SCHEMAS
+    plain = middleware.state_schema in PLAIN_SCHEMAS
     if not hooks and plain and not getattr(middleware, "tools", ()) and not middleware.transformers:
         return None
     shown = {hook: _InnerHook(hook, getattr(type(middleware), hook)) for hook in hooks}

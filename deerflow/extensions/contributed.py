@@ -12,9 +12,8 @@ from langchain_core.tools import tool as make_tool
 
 from deerflow.errors import DeerFlowError
 from deerflow.extensions.diagnostics import error_text, type_name
+from deerflow.extensions.hook_names import NODE_HOOKS, WRAP_HOOKS
 
-NODE_HOOKS: Final = ("before_agent", "before_model", "after_model", "after_agent")
-WRAP_HOOKS: Final = ("wrap_model_call", "wrap_tool_call")
 JUMPS: Final[tuple[JumpTo, ...]] = ("end", "model", "tools")
 
 

@@ -16,8 +16,9 @@ from langchain.agents.middleware.types import AgentMiddleware, hook_config
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
-from deerflow.extensions.contributed import WRAP_HOOKS, Contributed, HookShape, read_contributed
+from deerflow.extensions.contributed import Contributed, HookShape, read_contributed
 from deerflow.extensions.diagnostics import type_name
+from deerflow.extensions.hook_names import WRAP_HOOKS
 from deerflow.extensions.hook_runs import AsyncThreadRun, TaskRun
 from deerflow.extensions.isolation_hooks import Isolation, Report, WrapCall
 
