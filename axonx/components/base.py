@@ -130,15 +130,16 @@ class BaseComponent(ComponentBase):
         if self._is_started:
             return
         self._lifecycle_changing = True
-        cancellations = _cancellations()
         try:
             await self._start()
             self._is_started = True
         except BaseException as error:
-            await self._undo_start(error, _cancellations() > cancellations)
+            await self._undo_start(error)
             raise
         finally:
-            self._end_turn()
+            self._lifecycle_changing = False
+            if self._lifecycle_turns:
+                self._next_turn_begins()
 
     async def close(self) -> None:
         """Run `_close` once. An interrupted close leaves the component started, to be closed again."""
@@ -147,19 +148,24 @@ class BaseComponent(ComponentBase):
         if not self._is_started:
             return
         self._lifecycle_changing = True
-        cancellations = _cancellations()
         try:
             await self._close()
             self._is_started = False
-        except BaseException:
-            self._is_started = _cancellations() > cancellations
+        except BaseException as error:
+            self._is_started = _is_cancellation(error)
             raise
         finally:
-            self._end_turn()
+            self._lifecycle_changing = False
+            if self._lifecycle_turns:
+                self._next_turn_begins()
 
-    async def _undo_start(self, error: BaseException, cancelled: bool) -> None:
+    async def _undo_start(self, error: BaseException) -> None:
+        cancelled = _is_cancellation(error)
+        context = self.app_context
+        limit_seconds = context.config.component_close_timeout_seconds if context else None
         try:
-            await self._close()
+            async with asyncio.timeout(limit_seconds):
+                await self._close()
         except BaseException as close_error:
             if cancelled:
                 self.logger.exception("%s: rollback of a cancelled start failed", self.name)
@@ -176,13 +182,11 @@ class BaseComponent(ComponentBase):
         self._lifecycle_turns.append(turn)
         await turn
 
-    def _end_turn(self) -> None:
-        self._lifecycle_changing = False
-        if self._lifecycle_turns:
-            turns, self._lifecycle_turns = self._lifecycle_turns, []
-            for turn in turns:
-                if not turn.done():
-                    turn.set_result(None)
+    def _next_turn_begins(self) -> None:
+        turns, self._lifecycle_turns = self._lifecycle_turns, []
+        for turn in turns:
+            if not turn.done():
+                turn.set_result(None)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -254,6 +258,7 @@ def accepted_options(cls: type) -> tuple[str, ...]:
     return tuple(name for name in found if name not in FRAMEWORK_OPTIONS)
 
 
-def _cancellations() -> int:
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether the running task was asked to end, and did not raise CancelledError by itself."""
     task = asyncio.current_task()
-    return task.cancelling() if task else 0
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

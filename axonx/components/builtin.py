@@ -12,6 +12,10 @@ from types import MappingProxyType
 BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("job", "pipeline"): "axonx.components.job.pipeline:PipelineJob",
+        ("step", "agent_stream"): "axonx.steps.agent_stream:AgentStreamStep",
+        ("step", "demo_step"): "axonx.steps.demo:DemoStep",
+        ("step", "help_step"): "axonx.steps.help:HelpStep",
+        ("step", "version_step"): "axonx.steps.version:VersionStep",
         ("step", "cancel"): "axonx.steps.task_commands:CancelTaskStep",
         ("step", "delete"): "axonx.steps.task_commands:DeleteTasksStep",
         ("step", "get_status"): "axonx.steps.task_queries:GetTaskStatusStep",

@@ -3,75 +3,74 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from axonx.core.app_context import AppContext
 from axonx.core.graph import Node
 
-_SLOW_START_SECONDS = 10.0
+SLOW_START_SECONDS = 10.0
+_LOOKS_PER_LIMIT = 5
 
 
 class HookWatch:
-    """One timer for all hooks of a start or a close, so that watching costs next to nothing.
+    """Looks a few times per limit whether still the same hook runs, so that a hook itself pays nothing.
 
-    A slow start is only reported; a close over its limit is cancelled.
+    A slow start is only reported; a close over its limit is cancelled. Whoever runs hooks sets `node`.
     """
 
-    def __init__(self, context: AppContext) -> None:
+    def __init__(self, context: AppContext, task: asyncio.Task[None]) -> None:
+        self.node: Node | None = None
         self._logger = context.logger
         self._close_timeout_seconds = context.config.component_close_timeout_seconds
-        self._loop = asyncio.get_running_loop()
-        self._node: Node | None = None
-        self._since = 0.0
+        self._task = task
+        self._loop = task.get_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._cancelled: Node | None = None
-
-    def enter(self, node: Node) -> None:
-        """The hook of `node` begins."""
-        self._node = node
-        self._since = self._loop.time()
+        self._seen: Node | None = None
+        self._looks = 0
+        self._overran: Node | None = None
 
     def overran(self, node: Node) -> bool:
         """Whether this node's close was cancelled for taking too long."""
-        return self._cancelled is node
+        return self._overran is node
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        self._arm(_SLOW_START_SECONDS, self._report_start)
-        try:
+        with self._watching(SLOW_START_SECONDS, self._report_start):
             yield
-        finally:
-            self._disarm()
 
     @contextmanager
-    def closing(self, task: asyncio.Task[None]) -> Iterator[None]:
-        self._arm(self._close_timeout_seconds, self._check_close, task)
+    def closing(self) -> Iterator[None]:
+        with self._watching(self._close_timeout_seconds, self._cancel_close):
+            yield
+
+    @contextmanager
+    def _watching(self, limit_seconds: float, overrun: Callable[[Node, float], None]) -> Iterator[None]:
+        self._look_again(limit_seconds, overrun)
         try:
             yield
         finally:
-            self._disarm()
+            self.node = None
+            if self._timer is not None:
+                self._timer.cancel()
 
-    def _report_start(self) -> None:
-        elapsed = self._loop.time() - self._since
-        if self._node is not None and elapsed >= _SLOW_START_SECONDS:
-            self._logger.warning("%s has been starting for %.0f s", self._node, elapsed)
-        self._arm(_SLOW_START_SECONDS, self._report_start)
+    def _look(self, limit_seconds: float, overrun: Callable[[Node, float], None]) -> None:
+        node = self.node
+        self._looks = self._looks + 1 if node is self._seen else 1
+        self._seen = node
+        if node is not None and self._looks > _LOOKS_PER_LIMIT:
+            self._looks = 1
+            overrun(node, limit_seconds)
+        self._look_again(limit_seconds, overrun)
 
-    def _check_close(self, task: asyncio.Task[None]) -> None:
-        limit = self._close_timeout_seconds
-        remaining = self._since + limit - self._loop.time()
-        if self._node is not None and remaining <= 0:
-            self._logger.error("%s: _close took longer than %g s and is cancelled", self._node, limit)
-            self._cancelled = self._node
-            task.cancel()
-            remaining = limit
-        self._arm(max(remaining, 0.001), self._check_close, task)
+    def _look_again(self, limit_seconds: float, overrun: Callable[[Node, float], None]) -> None:
+        seconds = limit_seconds / _LOOKS_PER_LIMIT
+        self._timer = self._loop.call_later(seconds, self._look, limit_seconds, overrun)
 
-    def _arm(self, seconds: float, callback: object, *args: object) -> None:
-        self._timer = self._loop.call_later(seconds, callback, *args)  # type: ignore[arg-type]
+    def _report_start(self, node: Node, limit_seconds: float) -> None:
+        self._logger.warning("%s has been starting for more than %g s", node, limit_seconds)
 
-    def _disarm(self) -> None:
-        self._node = None
-        if self._timer is not None:
-            self._timer.cancel()
+    def _cancel_close(self, node: Node, limit_seconds: float) -> None:
+        self._logger.error("%s: _close took longer than %g s and is cancelled", node, limit_seconds)
+        self._overran = node
+        self._task.cancel()

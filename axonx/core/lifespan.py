@@ -42,8 +42,8 @@ class Lifespan:
         self._waiters = 0
         self._start_error: BaseException | None = None
         self._close_errors: list[BaseException] = []
-        self._watch = HookWatch(context)
         self.task = self.loop.create_task(self._run(), name=f"axonx-application:{context.config.app_name}")
+        self._watch = HookWatch(context, self.task)
 
     async def start(self) -> None:
         """Wait until everything is up; a cancelled caller waits for the rollback and leaves nothing open."""
@@ -108,7 +108,7 @@ class Lifespan:
             for node in self._order:
                 if node.phase >= Phase.SCHEDULER:
                     self._accept_calls()
-                self._watch.enter(node)
+                self._watch.node = node
                 await node.component.start()
                 self._opened.append(node)
         self._accept_calls()
@@ -142,10 +142,10 @@ class Lifespan:
             await self._stop_calls()
         except asyncio.CancelledError:
             self.task.uncancel()
-        with self._watch.closing(self.task):
+        with self._watch.closing():
             while self._opened:
                 node = self._opened.pop()
-                self._watch.enter(node)
+                self._watch.node = node
                 try:
                     await node.component.close()
                 except BaseException as error:  # noqa: BLE001 - every resource is attempted

@@ -90,6 +90,12 @@ class BaseJob(BaseComponent, ABC):
         return schema
 
     @property
+    def is_accepting(self) -> bool:
+        """Whether a call can begin now: started, and the application is not closing."""
+        context = self.app_context
+        return self.is_started and (context is None or context.dispatcher.accepting)
+
+    @property
     def running_calls(self) -> Collection[Call]:
         return tuple(self._job_runtime.calls)
 
@@ -134,7 +140,7 @@ async def run_job(job: BaseJob, arguments: Any, system: Mapping[str, Any] | None
     failure is a response with `success=False`.
     """
     work = _checked_work(job, arguments, system)
-    if not job.is_started:
+    if not job.is_accepting:
         raise NotRunningError(f"Job {job.name!r} is not running")
     return await run_call(job, work)
 

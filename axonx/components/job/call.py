@@ -44,9 +44,10 @@ class Call:
         self._work = work
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.task = loop.create_task(self._run(), name=job._job_runtime.task_name)
+        task = loop.create_task(self._run(), name=job._job_runtime.task_name)
+        task.add_done_callback(self._on_task_done)
+        self.task: asyncio.Task[None] | None = task
         job._job_runtime.calls.add(self)
-        self.task.add_done_callback(self._on_task_done)
 
     async def _run(self) -> None:
         current_work.set(self)
@@ -63,15 +64,20 @@ class Call:
             self._log_failure(error)
         self._settle()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended; an abandoned call has its response earlier."""
+        return self.task is None or self.task.done()
+
     def stop(self, reason: StopReason) -> None:
         """Cancel the running Step, once; again only when it has been abandoned. The first reason counts."""
-        if self.stopped is None or self.abandoned:
+        if self.task is not None and (self.stopped is None or self.abandoned):
             self.stopped = self.stopped or reason
             self.task.cancel()
 
     async def leave(self) -> None:
         """The caller goes: cancel the call and wait until its Step has cleaned up, within the limit."""
-        if self.task.done():
+        if self.is_over:
             return
         await stop_calls((self,), StopReason.CALLER_LEFT, self.job._job_runtime.close_timeout_seconds)
 
@@ -114,6 +120,8 @@ class Call:
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self.job._job_runtime.calls.discard(self)
+        # The task's context refers to this call: without these the two would wait for the collector.
+        self.task = None
         self.parent = None
         if self.final is None:  # cancelled before its first step, or the process is being interrupted
             self._fail(self._cancelled_text())
@@ -138,7 +146,7 @@ async def stream_call(
     job: BaseJob, work: Callable[[Call], Awaitable[None]]
 ) -> AsyncGenerator[StepEvent | ResultEvent, None]:
     """Yield the call's events and its ResultEvent; leaving the stream cancels the call."""
-    if not job.is_started:
+    if not job.is_accepting:
         yield _result(JobResponse(success=False, answer=f"NotRunningError: Job {job.name!r} is not running"))
         return
     channel = EventChannel(job.workspace_path, job._job_runtime.event_buffer_size)
@@ -168,16 +176,16 @@ async def stop_calls(
         if call not in spared:
             call.stop(reason)
     await _ended(calls, timeout_seconds)
-    late = [call for call in calls if call in spared and not call.task.done()]
+    late = [call for call in calls if call in spared and not call.is_over]
     for call in late:
         call.stop(reason)
     await _ended(late, timeout_seconds)
     for call in calls:
-        if not call.task.done():
+        if not call.is_over:
             call.abandon(timeout_seconds)
 
 
 async def _ended(calls: Collection[Call], timeout_seconds: float) -> None:
-    tasks = [call.task for call in calls if not call.task.done()]
+    tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
     if tasks:
         await asyncio.wait(tasks, timeout=timeout_seconds)
