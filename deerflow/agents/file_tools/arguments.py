@@ -47,6 +47,36 @@ class WriteArguments(BaseModel):
     content: Text = Field(description="the whole text of the file", max_length=MAX_WRITE_CHARACTERS)
 
 
+class EditArguments(BaseModel):
+    """Arguments of `edit_file`."""
+
+    path: Text = Field(description="the file")
+    old_string: Text = Field(
+        description="the text to replace, exactly as it stands in the file", min_length=1
+    )
+    new_string: Text = Field(description="what to put in its place", max_length=MAX_WRITE_CHARACTERS)
+    replace_all: bool = Field(default=False, description="replace it wherever it stands, not just once")
+
+
+class GlobArguments(BaseModel):
+    """Arguments of `glob`."""
+
+    pattern: Text = Field(description="such as '*.md', '**/*.py' or 'src/**/*.{ts,tsx}'", min_length=1)
+    path: Text = Field(default=".", description="the folder that the pattern starts from")
+
+
+class GrepArguments(BaseModel):
+    """Arguments of `grep`."""
+
+    pattern: Text = Field(
+        description="a regular expression in RE2 syntax, matched line by line", min_length=1
+    )
+    path: Text = Field(default=".", description="a file, or a folder with all folders below it")
+    glob: Text | None = Field(default=None, description="search only files that match, such as '*.py'")
+    ignore_case: bool = Field(default=False, description="let upper and lower case match each other")
+    literal: bool = Field(default=False, description="take the pattern as plain text")
+
+
 def explained(tool_name: str, error: Any) -> str:
     """Return one line per wrong argument of `tool_name`, without repeating what may be long."""
     problems: list[ErrorDetails] = error.errors(include_url=False, include_context=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import takewhile
 
 from deerflow.agents.file_tools.arguments import ListArguments
+from deerflow.agents.file_tools.report import Report
 from deerflow.agents.workspace import Entry, Workspace, parts_of, shown_path
 from deerflow.agents.workspace.allowance import Allowance
 
@@ -16,11 +18,12 @@ def list_folder(workspace: Workspace, arguments: ListArguments, allowance: Allow
     """Return one line per entry, by name: a folder ends in `/`, a file carries its size."""
     scanned = _Scanned(workspace.entries(parts_of(arguments.path)), allowance)
     entries = heapq.nsmallest(MAX_ENTRIES, scanned, key=lambda entry: entry.name)
-    lines = [_line(entry) for entry in entries]
-    if scanned.count > len(lines):
+    report = Report(MAX_ENTRIES)
+    shown = sum(1 for _ in takewhile(report.add, map(_line, entries)))
+    if scanned.count > shown:
         at_least = "at least " if allowance.is_spent else ""
-        lines.append(f"[cut: {at_least}{scanned.count - len(lines)} more entries; find them with glob]")
-    return "\n".join(lines) or "[the folder is empty]"
+        report.note(f"cut: {at_least}{scanned.count - shown} more entries; find them with glob")
+    return report.text(when_empty="[the folder is empty]")
 
 
 class _Scanned:

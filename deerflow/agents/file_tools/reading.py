@@ -28,13 +28,21 @@ def read_file(workspace: Workspace, arguments: ReadArguments, allowance: Allowan
         body = _taken(text, arguments.limit, allowance)
         more = text.read(_PIECE_CHARACTERS)
         if not more:
-            return valid_text(body) or "[the file is empty]"
+            return valid_text(body) or _nothing(name, arguments)
         kept = _shortened(body)
         rest = _Rest()
         rest.add(body[len(kept) :])
         rest.add(more)
         rest.add_all(text, allowance)
     return valid_text(kept) + _notice(kept, rest, arguments)
+
+
+def _nothing(name: str, arguments: ReadArguments) -> str:
+    if arguments.column:
+        raise WorkspaceError(f"{name} ends at that column: read with a smaller column")
+    if arguments.offset:
+        raise WorkspaceError(f"{name} ends at line {arguments.offset}: read with a smaller offset")
+    return "[the file is empty]"
 
 
 class _Rest:
@@ -77,7 +85,7 @@ def _skip(text: TextIO, arguments: ReadArguments, allowance: Allowance) -> None:
         piece = text.readline(min(missing, _PIECE_CHARACTERS))
         if not piece or piece.endswith("\n"):
             length = arguments.column - missing + len(piece.rstrip("\n"))
-            raise EOFError(f"has only {length} characters in that line: read on with a smaller column")
+            raise EOFError(f"has only {length} characters in that line: read with a smaller column")
         missing -= len(piece)
 
 
@@ -91,7 +99,7 @@ def _skip_line(text: TextIO, skipped: int, allowance: Allowance) -> None:
         if allowance.is_spent:
             raise WorkspaceError(f"reached only line {skipped} in {allowance.seconds:g} s: use grep instead")
     if not is_there:
-        raise EOFError(f"has only {skipped} lines: read on with a smaller offset")
+        raise EOFError(f"ends at line {skipped}: read with a smaller offset")
 
 
 def _taken(text: TextIO, limit: int, allowance: Allowance) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deerflow.agents.text import quoted
-from deerflow.agents.workspace.errors import MissingPathError, WorkspaceError
+from deerflow.agents.workspace.errors import FolderPathError, MissingPathError, WorkspaceError
 from deerflow.agents.workspace.paths import Parts, shown_path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -85,6 +85,8 @@ def open_regular_file(place: Place) -> int:
     if stat.S_ISREG(mode):
         return opened
     os.close(opened)
+    if stat.S_ISDIR(mode):
+        raise FolderPathError(f"{place.name()} is a folder: list it with ls")
     raise WorkspaceError(f"{place.name()} is {kind_of(mode)}")
 
 

@@ -11,3 +11,7 @@ class WorkspaceError(DeerFlowError):
 
 class MissingPathError(WorkspaceError):
     """Nothing stands at the path."""
+
+
+class FolderPathError(WorkspaceError):
+    """A folder stands where a file was asked for."""

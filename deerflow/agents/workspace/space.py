@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from threading import RLock
 from typing import BinaryIO, Literal, NamedTuple
 
 from deerflow.agents.text import quoted
 from deerflow.agents.workspace.allowance import Allowance
 from deerflow.agents.workspace.descent import Place, open_regular_file, opened_folder
-from deerflow.agents.workspace.errors import MissingPathError, WorkspaceError
+from deerflow.agents.workspace.errors import FolderPathError, MissingPathError, WorkspaceError
 from deerflow.agents.workspace.paths import Parts, parts_of, shown_path
 from deerflow.agents.workspace.replacing import TEMPORARY_PREFIX, replace_file
 
@@ -22,6 +24,10 @@ OUTPUTS_FOLDER = ".outputs"
 """Holds what was too long for a message; read and searched by name, left out of listings and walks."""
 
 _NAMES_COMPARED = 1000
+_WRITE_LOCKS = tuple(
+    RLock() for _ in range(64)
+)  # shared by the paths whose hashes meet: few, and never to be removed
+_LOCK_POLL_SECONDS = 0.1
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -45,7 +51,7 @@ class Workspace:
     """
 
     root: Path
-    mounts: Mapping[str, Path] = field(default_factory=dict)
+    mounts: Mapping[str, Path] = field(default_factory=dict, hash=False)
     _mounted: Mapping[Parts, Path] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -57,8 +63,8 @@ class Workspace:
     def open_file(self, path: str | Parts) -> BinaryIO:
         """Return the regular file at `path`, open for reading; the caller closes it."""
         parts = _parts(path)
-        if self._holds_mounts(parts):
-            raise WorkspaceError(f"{quoted(shown_path(parts))} is a folder")
+        if not parts or self._holds_mounts(parts):
+            raise FolderPathError(f"{quoted(shown_path(parts))} is a folder: list it with ls")
         try:
             return os.fdopen(open_regular_file(self._place(parts)), "rb")
         except MissingPathError:
@@ -90,7 +96,24 @@ class Workspace:
         place = self._place(parts)
         if place.above:
             raise WorkspaceError(f"{quoted(shown_path(parts))} is read-only: write to another name")
-        return replace_file(place, content, allowance or Allowance())
+        allowance = allowance or Allowance()
+        with self.exclusive(parts, allowance):
+            return replace_file(place, content, allowance)
+
+    @contextmanager
+    def exclusive(self, path: str | Parts, allowance: Allowance) -> Iterator[None]:
+        """Keep other writers of this process from the file meanwhile; the same thread may enter again."""
+        lock = _WRITE_LOCKS[hash((self.root, _parts(path))) % len(_WRITE_LOCKS)]
+        while not lock.acquire(timeout=_LOCK_POLL_SECONDS):
+            allowance.check()
+            if allowance.is_spent:
+                raise WorkspaceError(
+                    f"{quoted(shown_path(_parts(path)))} is being written by another call: try again"
+                )
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _missing(self, parts: Parts) -> MissingPathError:
         try:
