@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Whoever is abandoned keeps running: a strong reference keeps it from being collected in mid-step.
+# Event loops hold tasks weakly: a strong reference keeps these from being collected in mid-step.
 _abandoned: set[asyncio.Task[Any]] = set()
 
 
@@ -49,6 +49,12 @@ async def stop_task(asyncio_task: asyncio.Task[Any], *, grace_seconds: float) ->
 def abandon(asyncio_task: asyncio.Task[Any]) -> None:
     """Wait no longer for a task that ignores its cancellation; it is kept alive until it ends by itself."""
     logger.warning("%s ignored its cancellation and was abandoned", asyncio_task.get_name())
+    keep_alive(asyncio_task)
+
+
+def keep_alive(asyncio_task: asyncio.Task[Any]) -> None:
+    """Hold a task that nobody waits for until it ends; what it raises then is logged for debugging."""
+    _abandoned.difference_update([kept for kept in _abandoned if kept.get_loop().is_closed()])
     _abandoned.add(asyncio_task)
     asyncio_task.add_done_callback(_forget)
 
