@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-_abandoned: set[asyncio.Task[Any]] = set()
-
 
 def cancel_requests(asyncio_task: asyncio.Task[Any] | None) -> int:
     """Return how often this task has been asked to cancel; 0 where there is none."""
@@ -43,23 +41,3 @@ async def drop_left_over_cancellation() -> bool:
     except asyncio.CancelledError:
         return True
     return False
-
-
-def abandon(asyncio_task: asyncio.Task[Any]) -> None:
-    """Wait no longer for a task that ignores its cancellation, but keep it alive until it ends."""
-    _abandoned.difference_update([task for task in _abandoned if task.get_loop().is_closed()])
-    _abandoned.add(asyncio_task)
-    asyncio_task.add_done_callback(_abandoned.discard)
-
-
-async def complete(asyncio_task: asyncio.Task[None]) -> None:
-    """Wait for a clean-up that bounds itself; a cancellation that arrives meanwhile travels on afterwards."""
-    cancelled: asyncio.CancelledError | None = None
-    while not asyncio_task.done():
-        try:
-            await asyncio.wait((asyncio_task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    asyncio_task.result()

@@ -14,7 +14,8 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
-from deerflow.extensions.cancellation import abandon, cancel_requests, drop_left_over_cancellation
+from deerflow.cancellation import keep_alive
+from deerflow.extensions.cancellation import cancel_requests, drop_left_over_cancellation
 from deerflow.extensions.diagnostics import error_text, logger
 from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.outcomes import record_outcome
@@ -181,7 +182,7 @@ class Dispatch:
                 "Extension %s: %s ignored its cancellation for %s and was abandoned",
                 *(source, self._notification.hook, self._notification.subject),
             )
-            abandon(walk)
+            keep_alive(walk)
         self._settle()
 
     def _walk_ended(self, walk: asyncio.Task[None]) -> None:

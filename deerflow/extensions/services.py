@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from deerflow_extension_api import ExtensionRuntimeDeps
 
-from deerflow.extensions.cancellation import abandon, complete, drop_left_over_cancellation
+from deerflow.cancellation import keep_alive, uninterrupted
+from deerflow.extensions.cancellation import drop_left_over_cancellation
 from deerflow.extensions.diagnostics import DiagnosticLog, error_text, logger, report
 from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.snapshot import LoadedExtensions
@@ -46,7 +47,7 @@ class RunningServices:
         self._diagnostics = diagnostics
         self._stop_timeout_seconds = stop_timeout_seconds
         self._lives: list[_ServiceLife] = []
-        self._stopping: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Lock()
 
     async def start(
         self, source: str, service: Any, deps: ExtensionRuntimeDeps, warn_every_seconds: float
@@ -70,15 +71,17 @@ class RunningServices:
 
         Every service is stopped even where this call is cancelled meanwhile. Calling it again does nothing.
         """
-        if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop_all())
-        await complete(self._stopping)
-        for life in self._lives:
+        stopped = await uninterrupted(self._stop_all(), name="extensions:stop services")
+        for life in stopped:
             life.raise_fatal()
 
-    async def _stop_all(self) -> None:
-        for life in reversed(self._lives):
-            await life.stop(self._stop_timeout_seconds)
+    async def _stop_all(self) -> list[_ServiceLife]:
+        stopped: list[_ServiceLife] = []
+        async with self._stopping:
+            while self._lives:
+                stopped.append(self._lives.pop())
+                await stopped[-1].stop(self._stop_timeout_seconds)
+        return stopped
 
 
 class _ServiceLife:
@@ -111,7 +114,7 @@ class _ServiceLife:
             self._report(f"service stop() timed out after {timeout_seconds:.1f}s; continuing shutdown")
             self._cancelled_by_host = True
             self._asyncio_task.cancel()
-            abandon(self._asyncio_task)
+            keep_alive(self._asyncio_task)
 
     def raise_fatal(self) -> None:
         """Raise the KeyboardInterrupt or SystemExit that the service raised, once."""

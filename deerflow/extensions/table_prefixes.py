@@ -12,7 +12,7 @@ from deerflow.extensions.errors import TablePrefixError
 HOST_TABLES: Final = frozenset(
     {
         # the host's own metadata
-        *("threads", "runs", "run_events", "users", "tokens", "assistants", "alembic_version"),
+        *("threads", "runs", "run_events", "run_changes", "users", "tokens", "assistants", "alembic_version"),
         # LangGraph's checkpointers (SQLite and PostgreSQL)
         *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations", "writes"),
         # LangGraph's stores

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from deerflow_extension_api import ExtensionData, TaskInfo, TaskLifecycleContributor, TaskOutcome
 
+from deerflow import cancellation
 from deerflow.extensions import (
     LoadedExtensions,
-    cancellation,
     listen_to_outcomes,
     notify_task_start,
     notify_task_stop,

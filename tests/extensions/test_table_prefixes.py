@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from deerflow.extensions import HOST_TABLES, ExtensionSpec, TablePrefixError, TablePrefixes
+from deerflow.persistence.tables import host_metadata
 
 
 def spec(prefix: str | None) -> ExtensionSpec:
@@ -33,6 +34,10 @@ def test_no_prefix_may_cover_a_host_table(table: str) -> None:
             TablePrefixes().including(spec(prefix))
         assert table in raised.value.hidden
         assert raised.value.source == "gone_module:install"
+
+
+def test_host_tables_are_complete() -> None:
+    assert set(host_metadata.tables) <= HOST_TABLES
 
 
 def test_longer_than_a_host_table_is_no_collision() -> None:
