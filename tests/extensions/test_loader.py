@@ -449,12 +449,13 @@ def test_registry_of_a_failed_entry_stays_closed(make_module: Callable[..., Any]
 
 
 def test_prefix_that_hides_host_tables_stops_the_host_even_where_optional() -> None:
-    spec = ExtensionSpec(use="gone:install", enabled=False, table_prefix="RUN")
+    spec = ExtensionSpec(use="gone:install", enabled=False, table_prefix="CHECKPOINT_")
     with pytest.raises(TablePrefixError) as raised:
         load_extensions([spec])
     assert isinstance(raised.value, ExtensionLoadError)
     assert str(raised.value) == (
-        "extension table_prefix 'RUN' would hide host-owned table(s) ['run_events', 'runs']"
+        "extension table_prefix 'CHECKPOINT_' would hide host-owned table(s) "
+        "['checkpoint_blobs', 'checkpoint_migrations', 'checkpoint_writes']"
     )
 
 
