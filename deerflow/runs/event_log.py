@@ -20,6 +20,7 @@ from deerflow.runs.serialize import encode_json
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
+BATCH_EVENTS = 64
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class EventLog:
         return self._last_id
 
     @property
+    def size_bytes(self) -> int:
+        """How much the kept events weigh."""
+        return self._bytes
+
+    @property
     def closed(self) -> bool:
         """Whether the last event has been appended."""
         return self._closed
@@ -77,6 +83,14 @@ class EventLog:
         self._closed = True
         self._wake()
 
+    def reader(self, after_id: int | None = None) -> EventReader:
+        """A reader of what comes after `after_id`; 0: from the start, None: only what comes from now on."""
+        return EventReader(self, self._last_id if after_id is None else after_id)
+
+    def batches(self, after_id: int | None = None) -> AsyncGenerator[list[RunEvent]]:
+        """The batches of a `reader`, until the end."""
+        return _batches(self.reader(after_id))
+
     async def subscribe(self, after_id: int | None = None) -> AsyncGenerator[RunEvent]:
         """The events of `batches`, one by one."""
         async with aclosing(self.batches(after_id)) as batches:
@@ -84,40 +98,23 @@ class EventLog:
                 for event in batch:
                     yield event
 
-    def batches(self, after_id: int | None = None) -> AsyncGenerator[list[RunEvent]]:
-        """Events after `after_id` (0: from the start; None: only what comes from now on), until the end.
-
-        Each batch holds what is there, at most 64 events; the first event of one may be a gap marker.
-        """
-        return self._read(self._last_id if after_id is None else after_id)
-
-    async def _read(self, position: int) -> AsyncGenerator[list[RunEvent]]:
-        while True:
-            gap = self._gap_after(position)
-            if gap is not None:
-                position = (self._events[0].id or 1) - 1
-            batch = self._after(position)
-            if batch:
-                position = batch[-1].id or position
-                yield batch if gap is None else [gap, *batch]
-            elif self._closed:
-                return
-            else:
-                await self._next()
-
-    def _gap_after(self, position: int) -> RunEvent | None:
-        oldest = self._events[0].id if self._events else None
-        if oldest is None or oldest <= position + 1:
-            return None
-        return RunEvent(None, "gap", encode_json({"after": position, "next": oldest}))
-
-    def _after(self, position: int) -> list[RunEvent]:
-        if not self._events or position >= self._last_id:
+    def after(self, event_id: int) -> list[RunEvent]:
+        """The oldest events after `event_id` that are still there, at most 64."""
+        if not self._events or event_id >= self._last_id:
             return []
-        first = self._events[0].id or 0
-        start = max(0, position + 1 - first)
+        oldest = self._events[0].id or 0
+        start = max(0, event_id + 1 - oldest)
         # Bounded batches: a reader that stopped reading must not hold a copy of everything.
-        return [self._events[i] for i in range(start, min(len(self._events), start + 64))]
+        return [self._events[i] for i in range(start, min(len(self._events), start + BATCH_EVENTS))]
+
+    async def wait(self, timeout_seconds: float | None = None) -> None:
+        """Return when an event has been appended, the log was closed, or the time is over."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=timeout_seconds)
+        finally:
+            self._waiters.discard(waiter)
 
     def _wake(self) -> None:
         for waiter in self._waiters:
@@ -125,10 +122,43 @@ class EventLog:
                 waiter.set_result(None)
         self._waiters.clear()
 
-    async def _next(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+
+class EventReader:
+    """One reader's place in a log."""
+
+    def __init__(self, log: EventLog, after_id: int) -> None:
+        self._log = log
+        self._claimed = after_id
+        # An id that was never given out comes from another log: of this one nothing is known to be read.
+        self._position = after_id if after_id <= log.last_id else 0
+
+    async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
+        """The next events, at most 64, with a gap marker before them where some were missed.
+
+        Empty where none came in time; None after the last one.
+        """
+        batch = self._take()
+        if not batch and not self._log.closed:
+            await self._log.wait(timeout_seconds)
+            batch = self._take()
+        return None if not batch and self._log.closed else batch
+
+    def _take(self) -> list[RunEvent]:
+        events = self._log.after(self._position)
+        if not events:
+            return []
+        first = events[0].id or 0
+        missed = first > self._claimed + 1 or self._claimed != self._position
+        gap = [gap_marker(self._claimed, first)] if missed else []
+        self._position = self._claimed = events[-1].id or 0
+        return gap + events
+
+
+async def _batches(reader: EventReader) -> AsyncGenerator[list[RunEvent]]:
+    while (batch := await reader.next()) is not None:
+        yield batch
+
+
+def gap_marker(after_id: int, next_id: int | None) -> RunEvent:
+    """What tells a reader that events after `after_id` are lost; it goes on with `next_id`."""
+    return RunEvent(None, "gap", encode_json({"after": after_id, "next": next_id}))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
-from deerflow.runs.event_log import EventLog, RunEvent
+from deerflow.runs.event_log import EventLog, EventReader, RunEvent
 
 
 async def _read(log: EventLog, after_id: int | None) -> list[RunEvent]:
@@ -114,3 +115,30 @@ async def test_a_reader_that_leaves_keeps_nothing_waiting() -> None:
     reader.cancel()
     await asyncio.wait({reader})
     assert not log._waiters
+
+
+async def test_an_id_from_another_log_is_answered_with_a_gap_and_everything_there_is() -> None:
+    log = EventLog()
+    reader = log.reader(50)
+    for number in range(60):
+        log.publish("values", number)
+    log.close()
+    events = [event async for event in _rest(reader)]
+    assert events[0].data == {"after": 50, "next": 1}
+    assert [event.data for event in events[1:]] == list(range(60))
+
+
+async def test_a_reader_with_a_time_limit_gets_nothing_while_nothing_comes() -> None:
+    log = EventLog()
+    reader = log.reader(0)
+    assert await reader.next(timeout_seconds=0.01) == []
+    log.publish("values", 1)
+    assert [event.data for event in await reader.next(timeout_seconds=0.01) or []] == [1]
+    log.close()
+    assert await reader.next(timeout_seconds=0.01) is None
+
+
+async def _rest(reader: EventReader) -> AsyncIterator[RunEvent]:
+    while (batch := await reader.next()) is not None:
+        for event in batch:
+            yield event
