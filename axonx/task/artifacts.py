@@ -67,23 +67,28 @@ def describe_artifact(
 ) -> ArtifactRecord:
     """The record of the file as it is now. Raises ArtifactError: missing, not regular, being written."""
     path = confined_artifact_path(task_dir, name, relative)
+    with open(_open_regular(path, name, relative), "rb") as file:
+        before = os.fstat(file.fileno())
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        after = os.fstat(file.fileno())
+    if _revision(before) != _revision(after):
+        raise ArtifactError(f"Artifact {name!r} was written while it was published: {relative}")
+    return ArtifactRecord(
+        path=relative, size=after.st_size, revision=_revision(after), sha256=digest, media_type=media_type
+    )
+
+
+def _open_regular(path: Path, name: str, relative: str) -> int:
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
     except FileNotFoundError:
         raise ArtifactError(f"Artifact {name!r} is missing: {relative}") from None
     except OSError as error:
         raise ArtifactError(f"Artifact {name!r} cannot be read: {relative} ({error.strerror})") from error
-    with open(descriptor, "rb") as file:
-        before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode):
-            raise ArtifactError(f"Artifact {name!r} is not a regular file: {relative}")
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        after = os.fstat(descriptor)
-    if _revision(before) != _revision(after):
-        raise ArtifactError(f"Artifact {name!r} was written while it was published: {relative}")
-    return ArtifactRecord(
-        path=relative, size=after.st_size, revision=_revision(after), sha256=digest, media_type=media_type
-    )
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ArtifactError(f"Artifact {name!r} is not a regular file: {relative}")
+    return descriptor
 
 
 def verify_artifact(task_dir: Path, name: str, record: ArtifactRecord) -> ArtifactRecord:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +28,14 @@ class ProcessIdentity(BaseModel):
     pid: int = Field(gt=0)
     started: str
 
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """The process that has the id now. Raises ProcessLookupError when there is none."""
+        started = _start_of(pid)
+        if started is None:
+            raise ProcessLookupError(f"No process has the id {pid}")
+        return cls(pid=pid, started=started)
+
     def is_alive(self) -> bool:
         """Whether exactly this process still runs (one that ended but was not waited for does not)."""
         return _start_of(self.pid) == self.started
@@ -34,8 +43,7 @@ class ProcessIdentity(BaseModel):
 
 def this_process() -> ProcessIdentity:
     """The identity of the calling process."""
-    pid = os.getpid()
-    return ProcessIdentity(pid=pid, started=_start_of(pid) or "unknown")
+    return ProcessIdentity.of(os.getpid())
 
 
 if sys.platform == "linux":
