@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +19,7 @@ from deerflow.errors import InvalidRequestError, RunFailedError, RunInterruptedE
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.once import claim_services, load_once
 from deerflow.host import Host, HostOptions, open_host
-from deerflow.loop_thread import LoopThread
+from deerflow.loop_thread import LoopClosedError, LoopThread
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.event_log import RunEvent
 from deerflow.runs.record import RunStatus
@@ -85,13 +85,17 @@ class DeerFlowClient:
     def stream(self, message: str, *, thread_id: str | None = None, **context: Any) -> Iterator[StreamEvent]:
         """Send a message and yield events as they come, `end` last. Leaving early stops the run."""
         thread = self._open_thread()
-        run = thread.call(self._start(message, thread_id, context, _STREAM_MODES))
-        events = run.log.batches(0)
+        reader = _Reader(thread.call(self._start(message, thread_id, context, _STREAM_MODES)))
         try:
-            while (batch := thread.call(_next_batch(events))) is not None:
-                yield from batch
+            while not reader.ended:
+                try:
+                    events = thread.call(reader.next_events())
+                except LoopClosedError:
+                    events = reader.left_events()
+                yield from events
         finally:
-            thread.call(_leave(run, events))
+            with suppress(LoopClosedError):
+                thread.call(reader.leave())
 
     async def astream(
         self, message: str, *, thread_id: str | None = None, **context: Any
@@ -99,15 +103,19 @@ class DeerFlowClient:
         """`stream` for async callers."""
         thread = self._open_thread()
         start = thread.submit(self._start(message, thread_id, context, _STREAM_MODES))
-        run = await asyncio.wrap_future(start)
-        events = run.log.batches(0)
+        reader = _Reader(await asyncio.wrap_future(start))
         try:
-            while (batch := await asyncio.wrap_future(thread.submit(_next_batch(events)))) is not None:
-                for event in batch:
+            while not reader.ended:
+                try:
+                    events = await asyncio.wrap_future(thread.submit(reader.next_events()))
+                except LoopClosedError:
+                    events = reader.left_events()
+                for event in events:
                     yield event
         finally:
-            leave = asyncio.wrap_future(thread.submit(_leave(run, events)))
-            await uninterrupted(_result(leave), name=f"leave run {run.run_id}")
+            with suppress(LoopClosedError):
+                leaving = asyncio.wrap_future(thread.submit(reader.leave()))
+                await uninterrupted(_result(leaving), name=f"leave run {reader.run.run_id}")
 
     def close(self) -> None:
         """Stop what is running, stop services, close the database. Calling it again does nothing."""
@@ -184,18 +192,31 @@ class DeerFlowClient:
         await self._exit.aclose()
 
 
-async def _next_batch(batches: AsyncIterator[list[RunEvent]]) -> list[StreamEvent] | None:
-    """What has come since the last call, which may be nothing a client is told of; None at the end."""
-    async for batch in batches:
-        named = ((_EVENT_TYPES.get(event.name), event) for event in batch)
+class _Reader:
+    """Follows one run's events for one consumer. What is left may be read when the loop has ended."""
+
+    def __init__(self, run: ActiveRun) -> None:
+        self.run = run
+        self.ended = False
+        self._events = run.log.reader(0)
+
+    async def next_events(self) -> list[StreamEvent]:
+        """Wait for events; the list may be empty where nothing came that a client is told of."""
+        return self._told(await self._events.next())
+
+    def left_events(self) -> list[StreamEvent]:
+        """What is there without waiting."""
+        return self._told(self._events.available() or None)
+
+    async def leave(self) -> None:
+        """Stop the run where it is still under way, and wait for its end."""
+        self.run.stop("disconnected")
+        await self.run.ended.wait()
+
+    def _told(self, batch: list[RunEvent] | None) -> list[StreamEvent]:
+        self.ended = batch is None
+        named = ((_EVENT_TYPES.get(event.name), event) for event in batch or ())
         return [StreamEvent(kind, event.data) for kind, event in named if kind is not None]
-    return None
-
-
-async def _leave(run: ActiveRun, events: Any) -> None:
-    await events.aclose()
-    run.stop("disconnected")
-    await run.ended.wait()
 
 
 async def _ended(run: ActiveRun) -> None:

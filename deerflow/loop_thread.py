@@ -17,6 +17,10 @@ class LoopThreadError(DeerFlowError, RuntimeError):
     """A blocking call from the very thread that would have to do the work."""
 
 
+class LoopClosedError(LoopThreadError):
+    """The loop has ended: nothing can be run on it any more."""
+
+
 class LoopThread:
     """Runs an event loop until `close`. The thread is a daemon: a forgotten one does not keep a process."""
 
@@ -26,8 +30,15 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` on the loop; cancelling the future cancels it there."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Start `work` on the loop; cancelling the future cancels it there.
+
+        Raises `LoopClosedError` after `close`.
+        """
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise LoopClosedError("the event loop of this client is closed") from None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it. A KeyboardInterrupt meanwhile cancels it."""

@@ -137,13 +137,14 @@ class EventReader:
 
         Empty where none came in time; None after the last one.
         """
-        batch = self._take()
+        batch = self.available()
         if not batch and not self._log.closed:
             await self._log.wait(timeout_seconds)
-            batch = self._take()
+            batch = self.available()
         return None if not batch and self._log.closed else batch
 
-    def _take(self) -> list[RunEvent]:
+    def available(self) -> list[RunEvent]:
+        """What `next` would give without waiting."""
         events = self._log.after(self._position)
         if not events:
             return []

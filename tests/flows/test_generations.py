@@ -14,7 +14,10 @@ from deerflow.extensions import LoadedExtensions, set_loaded_extensions
 
 _SLOW_DELEGATION = {
     "when": "^delegate",
-    "turns": [{"delay_seconds": 0.2, "tool_calls": DELEGATE_TWICE["turns"][0]["tool_calls"]}, {"text": "joined"}],
+    "turns": [
+        {"delay_seconds": 0.2, "tool_calls": DELEGATE_TWICE["turns"][0]["tool_calls"]},
+        {"text": "joined"},
+    ],
 }
 
 
@@ -29,11 +32,8 @@ async def test_a_set_replaced_in_mid_run_reaches_only_the_next_run(tmp_path: Pat
             set_loaded_extensions(new_set)
             await run.ended.wait()
             assert run.scope is not None and run.scope.snapshot is old_set
-            assert old.kinds() == ["start lead", "start subagent", "start subagent"] + [
-                "stop subagent",
-                "stop subagent",
-                "stop lead",
-            ]
+            subagents = ["start subagent"] * 2 + ["stop subagent"] * 2
+            assert old.kinds() == ["start lead", *subagents, "stop lead"]
             assert not new.events and not new.model_stores
             second = await finished(host, "hello")
             assert second.scope is not None and second.scope.snapshot is new_set

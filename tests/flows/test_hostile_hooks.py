@@ -39,7 +39,9 @@ async def test_a_misbehaving_hook_leaves_answer_and_status_alone(
     assert "Task Succeeded. Result: echo: one" in answer(run)
     assert f"Extension broken:install: {hook}" in caplog.text
     if fault.startswith("raises"):
-        assert sorted(seen.kinds()) == sorted(["start lead", "stop lead", *["start subagent", "stop subagent"] * 2])
+        assert sorted(seen.kinds()) == sorted(
+            ["start lead", "stop lead", *["start subagent", "stop subagent"] * 2]
+        )
     else:
         other = "stop" if hook == "on_task_start" else "start"
         assert [kind for kind in seen.kinds() if kind.startswith(other)] == seen.kinds()
@@ -47,7 +49,9 @@ async def test_a_misbehaving_hook_leaves_answer_and_status_alone(
 
 
 async def test_an_abandoned_hook_does_not_hold_up_the_run(tmp_path: Path) -> None:
-    with installed(recording(Seen(), ("broken:install", Misbehaving("on_task_stop", "ignores cancellation")))):
+    with installed(
+        recording(Seen(), ("broken:install", Misbehaving("on_task_stop", "ignores cancellation")))
+    ):
         async with scripted_host(tmp_path) as host:
             began = asyncio.get_running_loop().time()
             await finished(host, "hello")

@@ -21,8 +21,16 @@ DELEGATE_TWICE = {
     "turns": [
         {
             "tool_calls": [
-                {"name": "task", "args": {"prompt": "one", "subagent_type": "general-purpose"}, "id": "call-1"},
-                {"name": "task", "args": {"prompt": "two", "subagent_type": "general-purpose"}, "id": "call-2"},
+                {
+                    "name": "task",
+                    "args": {"prompt": "one", "subagent_type": "general-purpose"},
+                    "id": "call-1",
+                },
+                {
+                    "name": "task",
+                    "args": {"prompt": "two", "subagent_type": "general-purpose"},
+                    "id": "call-2",
+                },
             ]
         },
         {"text": "joined: {tool_results}"},
