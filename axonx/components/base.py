@@ -57,10 +57,11 @@ class ComponentBase:
 
     @cached_property
     def logger(self) -> logging.Logger:
-        """A standard logger under the application's own, named after this object."""
+        """A standard logger under the application's own, named after category and name."""
+        name = f"{self.component_type}.{self.name}"
         if self.app_context is None:
-            return logging.getLogger(f"axonx.{self.name}")
-        return self.app_context.logger_for(self.name)
+            return logging.getLogger(f"axonx.{name}")
+        return self.app_context.logger_for(name)
 
     @property
     def app_config(self) -> ApplicationConfig:
@@ -208,7 +209,7 @@ class BaseComponent(ComponentBase):
             raise LateDependencyError(
                 f"{self!r} is composed already: declare {attribute!r} with depend() in __init__"
             )
-        if attribute in self._declared_dependencies:
+        if isinstance(attribute, str) and attribute in self._declared_dependencies:
             raise DependencyError(f"Dependency attribute already declared: {attribute}")
         check_attribute(attribute, self, _RESERVED_ATTRIBUTES)
         if not name:
