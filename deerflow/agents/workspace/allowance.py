@@ -10,10 +10,13 @@ class AbandonedError(Exception):
     """Nobody waits for the operation any more: it ends here, leaving nothing half done."""
 
 
+ALLOWED_SECONDS = 15.0
+
+
 class Allowance:
     """Passed into work on a worker thread; both sides may read it at any time."""
 
-    def __init__(self, seconds: float = 15.0) -> None:
+    def __init__(self, seconds: float = ALLOWED_SECONDS) -> None:
         self.seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._abandoned = threading.Event()

@@ -24,9 +24,8 @@ OUTPUTS_FOLDER = ".outputs"
 """Holds what was too long for a message; read and searched by name, left out of listings and walks."""
 
 _NAMES_COMPARED = 1000
-_WRITE_LOCKS = tuple(
-    RLock() for _ in range(64)
-)  # shared by the paths whose hashes meet: few, and never to be removed
+# Shared by the paths whose hashes meet: a fixed number, so none has ever to be removed.
+_WRITE_LOCKS = tuple(RLock() for _ in range(64))
 _LOCK_POLL_SECONDS = 0.1
 
 Kind = Literal["file", "folder", "link", "other"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from deerflow.agents.workspace.allowance import Allowance
+from deerflow.agents.workspace.allowance import ALLOWED_SECONDS, Allowance
 
 T = TypeVar("T")
 
@@ -16,13 +16,13 @@ _WORKERS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="workspace")
 _SETTLE_SECONDS = 2.0
 
 
-async def in_worker(work: Callable[[Allowance], T]) -> T:
-    """Return what `work` returns, run in a worker thread.
+async def in_worker(work: Callable[[Allowance], T], *, seconds: float = ALLOWED_SECONDS) -> T:
+    """Return what `work` returns, run in a worker thread with an allowance of `seconds` from its start.
 
     When the caller is cancelled, the allowance is given up and the work is waited for (bounded), so nothing
     is written once this has returned.
     """
-    allowance = Allowance()
+    allowance = Allowance(seconds)
 
     def run() -> T:
         allowance.begin()
