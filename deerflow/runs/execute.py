@@ -26,6 +26,7 @@ from deerflow.runs.ending import Ending, completed, ending_of
 from deerflow.runs.finish import finish
 from deerflow.runs.frames import FrameWriter
 from deerflow.runs.record import RunStatus
+from deerflow.runs.request import GRAPH_ID
 from deerflow.runs.stores import RunStores
 
 
@@ -124,11 +125,12 @@ def _graph_config(run: ActiveRun, config: AppConfig) -> RunnableConfig:
         "configurable": configurable,
         "recursion_limit": clamp_recursion_limit(run.request.config.get("recursion_limit"), config),
         "metadata": {
+            "graph_id": GRAPH_ID,
             "run_id": run.run_id,
             "thread_id": run.thread_id,
             "assistant_id": run.request.assistant_id,
         },
-        "run_name": run.request.assistant_id,
+        "run_name": GRAPH_ID,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 from deerflow_extension_api import PROVENANCE_KEYS
 from langchain_core.messages import BaseMessage
@@ -15,6 +15,8 @@ from deerflow.errors import InvalidRequestError
 from deerflow.runs.serialize import replace_surrogates
 
 GRAPH_ID = "lead_agent"
+# The id that LangGraph's server gives the system's assistant of a graph.
+ASSISTANT_ID = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), GRAPH_ID))
 
 MultitaskStrategy = Literal["reject", "interrupt", "rollback", "enqueue"]
 
@@ -33,7 +35,7 @@ class RunRequest:
     context: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    assistant_id: str = GRAPH_ID
+    assistant_id: str = ASSISTANT_ID
     user_id: str | None = None
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stream_modes: tuple[str, ...] = ("values",)

@@ -10,11 +10,12 @@ from deerflow.cancellation import uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import RunParts, supervise
 from deerflow.runs.lanes import ThreadLanes
 from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
-from deerflow.runs.request import RunRequest, checked_id
+from deerflow.runs.request import GRAPH_ID, RunRequest, checked_id
 from deerflow.runs.serialize import to_json_value
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,8 @@ class RunService:
         recorder = EventRecorder(
             self._parts.stores.events, thread_id=request.thread_id, run_id=request.run_id
         )
-        run = ActiveRun(request, options, recorder)
+        log = EventLog(max_events=self._parts.config.stream.max_events)
+        run = ActiveRun(request, options, recorder, log)
         if not self._accepting:  # the host began to close while the record was written
             run.stop("shutdown")
         self._active[run.run_id] = run
@@ -136,12 +138,13 @@ def _record(request: RunRequest) -> RunRecord:
         "interrupt_before": request.interrupt_before,
         "interrupt_after": request.interrupt_after,
     }
+    ids = {"graph_id": GRAPH_ID, "assistant_id": request.assistant_id}
     return RunRecord(
         run_id=request.run_id,
         thread_id=request.thread_id,
         assistant_id=request.assistant_id,
         user_id=request.user_id,
-        metadata=to_json_value(dict(request.metadata)),
+        metadata=to_json_value(dict(request.metadata)) | ids,
         kwargs=to_json_value({key: value for key, value in kwargs.items() if value is not None}),
         multitask_strategy=request.multitask_strategy,
     )
