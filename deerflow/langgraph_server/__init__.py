@@ -1,0 +1,1 @@
+"""The lead agent under LangGraph's own server: `langgraph dev` in a folder with our `langgraph.json`."""

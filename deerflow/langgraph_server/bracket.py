@@ -1,0 +1,53 @@
+"""A lead graph that brackets its own execution with what the host does around a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, cast
+
+from deerflow_extension_api import TaskOutcome
+from langgraph.graph.state import CompiledStateGraph
+
+from deerflow.agents.run_scope import RunScope, runtime_context
+from deerflow.cancellation import uninterrupted
+from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """The graph of one run. The scope belongs to this object, which the server made for that run alone, so no
+    key that a caller writes can replace it; the server copies the object by its attributes."""
+
+    def __init__(self, *, scope: RunScope, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.scope = scope
+
+    @classmethod
+    def around(cls, graph: Graph, scope: RunScope) -> BracketedGraph:
+        """`graph` for the run of `scope`."""
+        attributes = {key: value for key, value in vars(graph).items() if key != "__orig_class__"}
+        return cls(scope=scope, **attributes)
+
+    async def astream(
+        self, input: Any, config: Any = None, *, context: Any = None, **arguments: Any
+    ) -> AsyncIterator[Any]:
+        """Stream the run between `on_task_start` and `on_task_stop`."""
+        scope = self.scope
+        caller = context if isinstance(context, Mapping) else {}
+        outcome = TaskOutcome.FAILED
+        try:
+            await notify_task_start(scope.snapshot, scope.task_store, scope.task_info)
+            parts = super().astream(input, config, context=runtime_context(caller, scope), **arguments)
+            async with aclosing(cast(AsyncGenerator[Any], parts)) as stream:
+                async for part in stream:
+                    yield part
+            outcome = TaskOutcome.COMPLETED
+        except (asyncio.CancelledError, GeneratorExit):
+            outcome = TaskOutcome.ABORTED
+            raise
+        finally:
+            stop = notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, outcome)
+            await uninterrupted(stop, name=f"on_task_stop of run {scope.task_info.run_id}")
