@@ -20,10 +20,9 @@ from deerflow.agents.tool_output import ToolFailures, ToolOutputLimit
 from deerflow.config.limits import TokenBudgetConfig
 from deerflow.config.schema import AppConfig
 from deerflow.extensions.placement import Placements, check_stack_order
+from deerflow.models import is_transient
 
 Middleware = AgentMiddleware[Any, Any]
-
-_RETRIED_STATUS_CODES = frozenset({408, 409, 429})
 
 
 @dataclass(frozen=True)
@@ -78,15 +77,3 @@ def _model_retry(config: AppConfig) -> Middleware:
         retry_on=is_transient,
         on_failure="error",
     )
-
-
-def is_transient(error: Exception) -> bool:
-    """Whether the same request may succeed a moment later."""
-    status_code = getattr(error, "status_code", None)
-    if isinstance(status_code, int):
-        return status_code in _RETRIED_STATUS_CODES or status_code >= 500
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    # HTTP clients and SDKs have trees of their own; these names are common to httpx, openai and anthropic.
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"APIConnectionError", "APITimeoutError", "TransportError", "TimeoutException"})

@@ -63,27 +63,31 @@ async def call_observed(
     kind: SystemOperationKind,
     request: Callable[[], SystemModelRequest],
     call: Callable[[], Awaitable[T]],
+    *,
+    background: bool = False,
 ) -> T:
     """Return what `call` returns, and tell the observers once how it ended; its own error travels on.
 
-    `request` is asked only where somebody observes. A cancelled call is reported without waiting.
+    `request` is asked only where somebody observes. Nobody waits for the observers of a cancelled call, nor
+    for those of a `background` one.
     """
     if not snapshot.system_model_observers:
         return await call()
     sent = request()
     started = perf_counter()
+
+    async def tell(result: SystemModelResult) -> None:
+        if background or isinstance(result.error, asyncio.CancelledError):
+            observe_system_model_call_later(snapshot, task_store, kind, sent, result)
+        else:
+            await notify_system_model_call(snapshot, task_store, kind, sent, result)
+
     try:
         response = await call()
-    except asyncio.CancelledError as error:
-        result = SystemModelResult(error=error, duration_ms=_milliseconds_since(started))
-        observe_system_model_call_later(snapshot, task_store, kind, sent, result)
+    except (Exception, asyncio.CancelledError) as error:
+        await tell(SystemModelResult(error=error, duration_ms=_milliseconds_since(started)))
         raise
-    except Exception as error:
-        result = SystemModelResult(error=error, duration_ms=_milliseconds_since(started))
-        await notify_system_model_call(snapshot, task_store, kind, sent, result)
-        raise
-    result = SystemModelResult(response=response, duration_ms=_milliseconds_since(started))
-    await notify_system_model_call(snapshot, task_store, kind, sent, result)
+    await tell(SystemModelResult(response=response, duration_ms=_milliseconds_since(started)))
     return response
 
 

@@ -2,5 +2,6 @@
 
 from deerflow.models.build import build_chat_model
 from deerflow.models.scripted import ScriptedChatModel, ScriptedModelError
+from deerflow.models.transient import is_transient
 
-__all__ = ["ScriptedChatModel", "ScriptedModelError", "build_chat_model"]
+__all__ = ["ScriptedChatModel", "ScriptedModelError", "build_chat_model", "is_transient"]

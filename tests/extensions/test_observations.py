@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -169,6 +170,33 @@ async def test_cancelled_call_is_observed_once_without_waiting(serving: Notifica
     await serving.drain(1)
     [(*_, result)] = observer.seen
     assert isinstance(result.error, asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+async def test_nobody_waits_for_the_observers_of_a_background_call(
+    serving: NotificationLoop, error: Exception | None
+) -> None:
+    observer, memory = Observer(), SystemOperationKind.MEMORY
+
+    async def call() -> str:
+        if error is not None:
+            raise error
+        return "facts"
+
+    async def observed() -> None:
+        with pytest.raises(ValueError) if error else nullcontext():
+            await call_observed(observed_by(observer), None, memory, lambda: REQUEST, call, background=True)
+
+    await observed()
+    assert not observer.seen
+    await serving.drain(1)
+    assert [(seen[1].scope_id, seen[2], seen[4].error) for seen in observer.seen] == [
+        ("detached", memory, error)
+    ]
+    serving.stop_accepting()
+    await observed()
+    await serving.drain(1)
+    assert len(observer.seen) == 1
 
 
 async def test_unobserved_call_builds_nothing() -> None:
