@@ -67,12 +67,12 @@ class Application:
         `job_close_timeout_seconds` to end by itself before it is cancelled.
         """
         lifespan = self._current()
-        if lifespan is None:
-            return
-        lifespan.ask_to_close()
-        if current_chain(self.context):
-            return
-        if errors := await lifespan.ended():
+        if lifespan is not None:
+            lifespan.ask_to_close()
+            if current_chain(self.context):
+                return
+            await lifespan.ended()
+        if self._lifespan is not None and (errors := self._lifespan.take_close_errors()):
             raise BaseExceptionGroup("Application cleanup failed", errors)
 
     async def run_job(self, name: str, arguments: Any = None, *, target: str | None = None) -> JobResponse:

@@ -48,7 +48,7 @@ class Lifespan:
     async def start(self) -> None:
         """Wait until everything is up; a cancelled caller waits for the rollback and leaves nothing open."""
         try:
-            await self._started
+            await asyncio.shield(self._started)
         except asyncio.CancelledError:
             self.task.cancel()
             await asyncio.wait({self.task})
@@ -66,13 +66,16 @@ class Lifespan:
         if not self._close_wish.done():
             self._close_wish.set_result(None)
 
-    async def ended(self) -> list[BaseException]:
-        """Wait for the end and return its errors, to the first who asks; the wait can be cancelled."""
+    async def ended(self) -> None:
+        """Wait for the end; cancelling the wait stops nothing."""
         self._waiters += 1
         try:
             await asyncio.wait({self.task})
         finally:
             self._waiters -= 1
+
+    def take_close_errors(self) -> list[BaseException]:
+        """What failed in closing, to the first who asks."""
         errors, self._close_errors = self._close_errors, []
         return errors
 
@@ -86,19 +89,15 @@ class Lifespan:
             await self._start_all()
         except BaseException as error:  # noqa: BLE001 - handed to the caller of start()
             await self._roll_back(error)
-            return
-        self.state = State.CLOSING if self._close_wish.done() else State.RUNNING
-        self._started.set_result(None)
-        try:
-            await self._close_wish
-        except asyncio.CancelledError:
-            self.task.uncancel()
-            self._context.dispatcher.accepting = False
-        self.state = State.CLOSING
-        self._close_errors = await self._close_all()
-        self.state = State.ENDED
-        if self._close_errors and not self._waiters:
-            self._report(self._close_errors)
+        else:
+            self.state = State.CLOSING if self._close_wish.done() else State.RUNNING
+            self._started.set_result(None)
+            await self._run_until_asked()
+        finally:
+            self.state = State.ENDED
+            self._context.logs.close()
+            if not self._started.done():
+                self._started.set_result(None)
 
     async def _start_all(self) -> None:
         context = self._context
@@ -111,16 +110,27 @@ class Lifespan:
                 self._watch.node = node
                 await node.component.start()
                 self._opened.append(node)
+                if self.task.cancelling():
+                    raise asyncio.CancelledError  # the hook swallowed what was meant for the whole start
         self._accept_calls()
 
     def _accept_calls(self) -> None:
         self._context.dispatcher.accepting = not self._close_wish.done()
 
+    async def _run_until_asked(self) -> None:
+        try:
+            await self._close_wish
+        except asyncio.CancelledError:
+            self._forget_cancellation()
+            self._context.dispatcher.accepting = False
+        self.state = State.CLOSING
+        self._close_errors = await self._close_all()
+        if self._close_errors and not self._waiters:
+            self._report(self._close_errors)
+
     async def _roll_back(self, error: BaseException) -> None:
         self._context.dispatcher.accepting = False
-        cancelled = self.task.cancelling() > 0
-        if cancelled:
-            self.task.uncancel()
+        cancelled = self._forget_cancellation()
         errors = await self._close_all()
         if cancelled:
             self._start_error = HookCancelledError("Application start was cancelled")
@@ -131,17 +141,14 @@ class Lifespan:
             self._start_error = BaseExceptionGroup(message, [error, *errors])
         else:
             self._start_error = error
-        self.state = State.ENDED
-        if not self._started.done():
-            self._started.set_result(None)
 
     async def _close_all(self) -> list[BaseException]:
+        """Attempt everything; a cancellation from outside ends one attempt, never the rest."""
         errors: list[BaseException] = []
-        context = self._context
         try:
             await self._stop_calls()
         except asyncio.CancelledError:
-            self.task.uncancel()
+            self._forget_cancellation()
         with self._watch.closing():
             while self._opened:
                 node = self._opened.pop()
@@ -150,8 +157,12 @@ class Lifespan:
                     await node.component.close()
                 except BaseException as error:  # noqa: BLE001 - every resource is attempted
                     errors.append(self._close_error(node, error))
-        errors += await context.dispatcher.remote.close()
-        context.logs.close()
+                if self.task.cancelling():
+                    self._forget_cancellation()
+        try:
+            errors += await self._context.dispatcher.remote.close()
+        except asyncio.CancelledError:
+            self._forget_cancellation()
         return errors
 
     async def _stop_calls(self) -> None:
@@ -162,13 +173,17 @@ class Lifespan:
 
     def _close_error(self, node: Node, error: BaseException) -> BaseException:
         node.component.mark_closed()
-        interrupted = self.task.cancelling() > 0
-        while self.task.cancelling():
-            self.task.uncancel()
-        if interrupted and self._watch.overran(node):
+        if self._forget_cancellation() and self._watch.overran(node):
             limit = self._context.config.component_close_timeout_seconds
             return TimeoutError(f"{node}: _close took longer than {limit:g} s and was cancelled")
         return error
+
+    def _forget_cancellation(self) -> bool:
+        """Whether this task was cancelled; what follows runs as if it had not been."""
+        cancelled = self.task.cancelling() > 0
+        while self.task.cancelling():
+            self.task.uncancel()
+        return cancelled
 
     def _report(self, errors: list[BaseException]) -> None:
         group = BaseExceptionGroup("Application cleanup failed", errors)

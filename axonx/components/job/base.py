@@ -23,6 +23,7 @@ from axonx.errors import ConfigurationError, NotRunningError
 _DEFAULT_CLOSE_TIMEOUT_SECONDS = 10.0
 
 Events = AsyncIterator[StepEvent | ResultEvent]
+Work = Callable[[Call], Awaitable[None]]
 EventStream = AsyncGenerator[StepEvent | ResultEvent, None]
 
 
@@ -106,7 +107,7 @@ class BaseJob(BaseComponent, ABC):
             await stop_calls(self.running_calls, StopReason.APPLICATION_CLOSED, limit)
         await super().close()
 
-    def _work(self, arguments: dict[str, Any], system: dict[str, Any]) -> Callable[[Call], Awaitable[None]]:
+    def _work(self, arguments: dict[str, Any], system: dict[str, Any]) -> Work:
         return partial(self._pump, copied(arguments), copied(system))
 
     async def _pump(self, arguments: dict[str, Any], system: dict[str, Any], call: Call) -> None:
@@ -139,7 +140,7 @@ async def run_job(job: BaseJob, arguments: Any, system: Mapping[str, Any] | None
     Raises `InvalidArgumentsError` (a `ValueError`) and `NotRunningError` (a `RuntimeError`); every other
     failure is a response with `success=False`.
     """
-    work = _checked_work(job, arguments, system)
+    work = checked_work(job, arguments, system, job._work)
     if not job.is_accepting:
         raise NotRunningError(f"Job {job.name!r} is not running")
     return await run_call(job, work)
@@ -147,17 +148,24 @@ async def run_job(job: BaseJob, arguments: Any, system: Mapping[str, Any] | None
 
 def stream_job(job: BaseJob, arguments: Any, system: Mapping[str, Any] | None = None) -> EventStream:
     """The events of a call that begins with the first `anext`; raises as `run_job` does, here and now."""
-    return stream_call(job, _checked_work(job, arguments, system))
+    return stream_call(job, checked_work(job, arguments, system, job._work))
 
 
-def _checked_work(
-    job: BaseJob, arguments: Any, system: Mapping[str, Any] | None
-) -> Callable[[Call], Awaitable[None]]:
+def checked_work(
+    job: BaseJob,
+    arguments: Any,
+    system: Mapping[str, Any] | None,
+    make_work: Callable[[dict[str, Any], dict[str, Any]], Work],
+) -> Work:
+    """Check what a call was given and prepare its work, which then no longer depends on the caller's objects.
+
+    Raises `InvalidArgumentsError`; where the preparation fails, the work itself raises.
+    """
     schema = job.argument_schema
     values = schema.check_arguments(arguments)
     system_values = schema.check_system(system)
     try:
-        return job._work(values, system_values)
+        return make_work(values, system_values)
     except Exception as error:  # noqa: BLE001 - an argument that cannot be copied may raise anything
         return partial(_raise, error)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from axonx.components.job.base import BaseJob, EventStream, stream_job
-from axonx.components.job.call import Call
+from axonx.components.job.base import BaseJob, EventStream, Work, checked_work
+from axonx.components.job.call import Call, stream_call
 from axonx.components.job.context import RuntimeContext, copied
 from axonx.components.job.schema import AGENT_DEPTH, MAX_AGENT_DEPTH
 from axonx.components.registry import provider
@@ -53,18 +53,21 @@ class PipelineJob(BaseJob):
         self._plans = tuple(self._plan(index, step) for index, step in enumerate(steps))
         self._injected = self._collect_injected()
         # A subclass with a stream of its own is supervised like any other Job.
-        self._runs_steps = type(self).stream is PipelineJob.stream
+        self._has_own_stream = type(self).stream is not PipelineJob.stream
 
     def stream(self, arguments: Any, system: Mapping[str, Any] | None = None) -> EventStream:
         """Check the arguments, then yield the call's events and its ResultEvent."""
-        return stream_job(self, arguments, system)
+        return stream_call(self, checked_work(self, arguments, system, self._step_work))
 
     def _injected_parameters(self) -> Mapping[str, Mapping[str, Any]]:
         return self._injected
 
-    def _work(self, arguments: dict[str, Any], system: dict[str, Any]) -> Callable[[Call], Awaitable[None]]:
-        if not self._runs_steps:
+    def _work(self, arguments: dict[str, Any], system: dict[str, Any]) -> Work:
+        if self._has_own_stream:
             return super()._work(arguments, system)
+        return self._step_work(arguments, system)
+
+    def _step_work(self, arguments: dict[str, Any], system: dict[str, Any]) -> Work:
         return partial(self._run_steps, RuntimeContext.merge(self._defaults, arguments, system))
 
     async def _run_steps(self, context: RuntimeContext, call: Call) -> None:
