@@ -18,16 +18,15 @@ from axonx.task.base import BaseTask, identity_of, task_logger, validated_input
 from axonx.task.errors import TaskCancelled, TaskError, TaskExitError, TaskOrphaned
 from axonx.task.event_log import EventLogWriter
 from axonx.task.identity import new_run_id, timezone_named
-from axonx.task.interruption import Interruption
-from axonx.task.metadata import TaskMetadata, TaskSource, TaskState, printable
+from axonx.task.interruption import Interruption, RunSignals
+from axonx.task.metadata import TaskMetadata, TaskSource, TaskState
+from axonx.task.outcome import describe_error, ended_by, settle_abandoned, succeeded, without_result
 from axonx.task.params import BaseInputParams, BaseOutputParams
 from axonx.task.process import this_process
 from axonx.task.progress import TaskProgress
 from axonx.task.records import TaskRecords
 from axonx.task.stepping import call_step, opened_steps, step_name
 
-CANCELLED_EXIT_CODE = 130
-CANCELLED_ERROR = "Task cancelled"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -55,23 +54,26 @@ def execute_task(
     workspace_path: str | Path,
     timezone: str = "UTC",
     reg_name: str | None = None,
+    handle_signals: bool = False,
 ) -> TaskExecution:
     """Run a Task in this process and return how it ended; a failing Task does not raise.
 
+    With `handle_signals`, which works in the main thread only, SIGTERM and SIGINT end the run as
+    cancelled while it lasts; without it, Ctrl-C is recorded as well and raised again.
+
     Raises ValueError (pydantic's included) and TypeError for input that the Task does not take,
-    ActiveTaskError while a run of the same name is active, and KeyboardInterrupt again after the
-    run has been recorded as cancelled.
+    and ActiveTaskError while a run of the same name is active.
     """
     records = TaskRecords(Path(workspace_path).absolute())
     request = TaskRequest(task_cls, validated_input(task_cls, input_params), timezone, reg_name)
     record = new_record(request, "exec", records)
     settle_abandoned(records, record.task_id)
     records.claim(record)
-    return run_claimed(
-        ClaimedRun(
-            records, record, lambda: task_cls, request.input_params, partial(_file_handler, records, record)
-        )
+    claimed = ClaimedRun(
+        records, record, lambda: task_cls, request.input_params, partial(_file_handler, records, record)
     )
+    with RunSignals(claimed.interruption).installed() if handle_signals else contextlib.nullcontext():
+        return run_claimed(claimed)
 
 
 @dataclass(frozen=True)
@@ -106,26 +108,6 @@ def new_record(request: TaskRequest, kind: str, records: TaskRecords) -> TaskMet
     )
 
 
-def settle_abandoned(records: TaskRecords, task_id: str) -> TaskMetadata | None:
-    """The Task's record, brought to its end when nobody else will do that and its worker is gone too."""
-    record = records.find(task_id)
-    if record is None or not record.is_abandoned():
-        return record
-    worker = record.worker
-    if worker is not None and worker.is_alive():
-        return record
-    return records.update(task_id, record.run_id, settled_without_result)
-
-
-def settled_without_result(record: TaskMetadata, exit_code: int = 1, reason: str = "") -> TaskMetadata:
-    """How an active record ends whose worker left no result: as cancelled if that was asked for."""
-    now = datetime.now(timezone_named(record.timezone))
-    if record.cancel_requested:
-        return record.ended(TaskState.CANCELLED, now, exit_code=CANCELLED_EXIT_CODE, error=CANCELLED_ERROR)
-    error = reason or "The process that ran this Task ended without a result"
-    return record.ended(TaskState.FAILED, now, exit_code=exit_code, error=error)
-
-
 @dataclass(frozen=True)
 class ClaimedRun:
     """A queued record, how this process comes by the class of its Task, and where its log goes."""
@@ -154,7 +136,7 @@ def run_claimed(claimed: ClaimedRun) -> TaskExecution:
     except BaseException as error:
         reason = describe_error(error)
         with contextlib.suppress(OSError, TaskError):  # the next start settles what cannot be written now
-            records.update(record.task_id, record.run_id, partial(settled_without_result, reason=reason))
+            records.update(record.task_id, record.run_id, partial(without_result, reason=reason))
         raise
 
 
@@ -181,11 +163,11 @@ class _TaskRun:
             output, output_json = self._work()
         except BaseException as error:
             self._log_end(error)
-            execution = TaskExecution(self._end(partial(_ended_by, error=error)))
+            execution = TaskExecution(self._end(partial(ended_by, error=error)))
             if isinstance(error, KeyboardInterrupt):
                 raise
             return execution
-        ended = self._end(partial(_succeeded, output_json=output_json))
+        ended = self._end(partial(succeeded, output_json=output_json))
         return TaskExecution(ended, output if ended.state == TaskState.SUCCEEDED else None)
 
     def _work(self) -> tuple[BaseOutputParams, dict[str, Any]]:
@@ -246,7 +228,7 @@ class _TaskRun:
 
     def _begun(self, record: TaskMetadata) -> TaskMetadata:
         if record.cancel_requested:
-            return settled_without_result(record)
+            return without_result(record)
         process = this_process()
         return record.with_changes(
             state=TaskState.RUNNING, started_at=self._now(), pid=process.pid, process_started=process.started
@@ -290,24 +272,3 @@ def check_exit_code(task: BaseTask, output_json: dict[str, Any]) -> None:
         raise ValueError(f"{name}.exit_code must return an integer from 0 to 255, got {code}")
     if code:
         raise TaskExitError(int(code))
-
-
-def describe_error(error: BaseException) -> str:
-    """One line or more for the record: the text alone where it says everything, else type and text."""
-    if isinstance(error, TaskCancelled | KeyboardInterrupt):
-        return CANCELLED_ERROR
-    if isinstance(error, TaskOrphaned | TaskExitError):
-        return str(error)
-    return printable(f"{type(error).__name__}: {error}")
-
-
-def _succeeded(record: TaskMetadata, now: datetime, *, output_json: dict[str, Any]) -> TaskMetadata:
-    return record.with_changes(output_params=output_json).ended(TaskState.SUCCEEDED, now)
-
-
-def _ended_by(record: TaskMetadata, now: datetime, *, error: BaseException) -> TaskMetadata:
-    text = describe_error(error)
-    if isinstance(error, TaskCancelled | KeyboardInterrupt):
-        return record.ended(TaskState.CANCELLED, now, exit_code=CANCELLED_EXIT_CODE, error=text)
-    code = error.exit_code if isinstance(error, TaskExitError) else 1
-    return record.ended(TaskState.FAILED, now, exit_code=code, error=text)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from axonx.components.job import ArtifactEvent, ProgressEvent
+from axonx.components.job import ArtifactEvent
 from axonx.components.job.events import StepEvent
 from axonx.task.metadata import TaskMetadata, TaskState
 from axonx.task.params import BaseOutputParams
@@ -56,11 +56,3 @@ def artifact_events(record: TaskMetadata) -> list[ArtifactEvent]:
         )
         for name, file in files.items()
     ]
-
-
-def latest_steps(events: Iterable[ProgressEvent]) -> list[ProgressEvent]:
-    """The last snapshot of each step and substep, in the order in which they began."""
-    latest: dict[tuple[str | None, str], ProgressEvent] = {}
-    for event in events:
-        latest[event.parent, event.name] = event
-    return list(latest.values())

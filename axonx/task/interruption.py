@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import types
 from collections.abc import Iterator
 
 from axonx.task.errors import TaskCancelled, TaskOrphaned
+from axonx.task.process import ORPHAN_SIGNAL
+
+_CANCELLING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interruption:
@@ -45,29 +47,52 @@ class Interruption:
             raise self._reason
 
 
-class WorkerSignals:
-    """Turns the signals a worker gets into the end of its run."""
+class RunSignals:
+    """Turns signals into the end of the run: SIGTERM and SIGINT cancel it.
 
-    def __init__(self, interruption: Interruption, supervisor_pid: int) -> None:
+    A worker, which has a `supervisor_pid`, is orphaned by SIGHUP: the kernel sends it when the
+    supervisor ends.
+    """
+
+    def __init__(self, interruption: Interruption, supervisor_pid: int | None = None) -> None:
         self._interruption = interruption
         self._supervisor_pid = supervisor_pid
+        self.orphaned = False
 
-    def install(self) -> None:
-        """Handle SIGTERM and SIGINT from now on. Only in the main thread."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._handle)
-
-    def is_orphaned(self) -> bool:
-        """Whether the process that started this one is gone."""
-        return os.getppid() != self._supervisor_pid
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Handle the signals in this section. Raises ValueError outside of the main thread."""
+        handlers = {number: self._cancel for number in _CANCELLING}
+        if self._supervisor_pid is not None and ORPHAN_SIGNAL is not None:
+            handlers[ORPHAN_SIGNAL] = self._orphan
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, former in before.items():
+                signal.signal(number, former)
 
     def check_parent(self) -> None:
         """Let the run end if the parent was gone before the kernel could be asked to tell."""
-        if self.is_orphaned():
-            self._handle(signal.SIGTERM, None)
+        if self._supervisor_pid is not None and os.getppid() != self._supervisor_pid:
+            self._orphan()
 
-    def _handle(self, _number: int, _frame: types.FrameType | None) -> None:
-        if self.is_orphaned():
-            self._interruption.request(TaskOrphaned("The service that supervised this Task ended"))
-        else:
-            self._interruption.request(TaskCancelled("Task cancelled"))
+    def _cancel(self, *_: object) -> None:
+        self._interruption.request(TaskCancelled("Task cancelled"))
+
+    def _orphan(self, *_: object) -> None:
+        self.orphaned = True
+        self._interruption.request(TaskOrphaned("The service that supervised this Task ended"))
+
+
+def leave_signals_to_children() -> None:
+    """Let processes that this one forks from now on end by signals as any other process does."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_restore_signals)
+
+
+def _restore_signals() -> None:
+    for number in (signal.SIGTERM, ORPHAN_SIGNAL):
+        if number is not None:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

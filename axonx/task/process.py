@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 if sys.platform != "linux":
     import psutil
 
+#: Tells a worker that its supervisor is gone. Not SIGTERM: while a killed process loses its threads
+#: one by one, it is still the parent, so the two could not be told apart.
+ORPHAN_SIGNAL: signal.Signals | None = getattr(signal, "SIGHUP", None)
+
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.02
 
@@ -64,8 +68,8 @@ if sys.platform == "linux":
             return "boot"
 
     def end_with_parent() -> None:
-        """Let the kernel send this process SIGTERM when its parent ends, however that happens."""
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        """Let the kernel send ORPHAN_SIGNAL when the thread that started this process is gone."""
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, ORPHAN_SIGNAL)
 
 else:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -133,6 +133,25 @@ class TaskProgress:
         self._snapshots[key] = snapshot
         if before is None or before.state != snapshot.state or self._allowance.take():
             self._sink(snapshot)
+
+
+def latest_steps(events: Iterable[ProgressEvent]) -> list[ProgressEvent]:
+    """The last snapshot of each step and substep, in the order in which they began."""
+    latest: dict[tuple[str | None, str], ProgressEvent] = {}
+    for event in events:
+        latest[event.parent, event.name] = event
+    return list(latest.values())
+
+
+def left_steps(events: Iterable[ProgressEvent]) -> list[ProgressEvent]:
+    """The steps of a run that nobody finished: what ran has failed, what waited was skipped."""
+
+    def ended(step: ProgressEvent) -> ProgressEvent:
+        if step.state in _FINISHED:
+            return step
+        return step.model_copy(update={"state": "skipped" if step.state in _WAITING else "failed"})
+
+    return [ended(step) for step in latest_steps(events)]
 
 
 def checked_percentage(percentage: float | None, before: float | None) -> None:

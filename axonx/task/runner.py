@@ -92,14 +92,16 @@ class LocalTaskRunner(BaseTaskRunner):
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def start_worker(self, launch: WorkerLaunch) -> None:
+        command = worker_command(launch)
+        environment = await asyncio.to_thread(worker_environment, launch.environment)
         log = await asyncio.to_thread(_open_log, launch.log_path)
         try:
             self._processes[launch.record.run_id] = await asyncio.create_subprocess_exec(
-                *worker_command(launch),
+                *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=worker_environment(launch.environment),
+                env=environment,
                 start_new_session=True,
             )
         finally:

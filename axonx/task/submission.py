@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from axonx.task.base import BaseTask, validated_input
+from axonx.task.base import validated_input
+from axonx.task.catalogue import TaskCatalogue
 from axonx.task.errors import TaskInputError
 from axonx.task.execute import TaskRequest, new_record
 from axonx.task.metadata import TaskMetadata
+from axonx.task.params import BaseInputParams
 from axonx.task.records import TaskRecords
 from axonx.task.targets import importable_target
 
@@ -25,21 +27,36 @@ class Submission:
     target: str
 
 
+@dataclass(frozen=True)
+class SubmissionPlace:
+    """Where, and in which time zone, a submitted Task runs."""
+
+    workspace_path: Path
+    timezone: str
+
+
 def prepare_submission(
-    task_cls: type[BaseTask], arguments: Mapping[str, Any], *, name: str, workspace_path: Path, timezone: str
+    catalogue: TaskCatalogue, name: str, arguments: Mapping[str, Any], place: SubmissionPlace
 ) -> Submission:
-    """Check a submission without a trace on the disk. Raises ValueError, TypeError, TaskImportError."""
+    """Check a submission without a trace on the disk.
+
+    Raises UnknownTaskError, ValueError and TypeError for the input, TaskImportError.
+    """
+    task_cls = catalogue.resolve(name)
     target = importable_target(task_cls)
     input_params = validated_input(task_cls, arguments)
-    request = TaskRequest(task_cls, input_params, timezone, name)
-    record = new_record(request, "submit", TaskRecords(workspace_path))
-    try:
-        same = task_cls.input_cls.model_validate(record.input_params) == input_params
-    except ValidationError:
-        same = False
-    if not same:
+    request = TaskRequest(task_cls, input_params, place.timezone, name)
+    record = new_record(request, "submit", TaskRecords(place.workspace_path))
+    if not _survives_json(input_params, record.input_params):
         raise TaskInputError(
             f"Input of Task {name!r} cannot be handed to a worker process: "
             f"{task_cls.input_cls.__name__} reads something else from its own JSON; exec takes it as it is"
         )
     return Submission(record, target)
+
+
+def _survives_json(input_params: BaseInputParams, as_json: Mapping[str, Any]) -> bool:
+    try:
+        return type(input_params).model_validate(dict(as_json)) == input_params
+    except ValidationError:
+        return False

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from axonx.task.execute import LOG_FORMAT, ClaimedRun, run_claimed
-from axonx.task.interruption import Interruption, WorkerSignals
+from axonx.task.interruption import RunSignals, leave_signals_to_children
 from axonx.task.process import end_with_parent
 from axonx.task.records import TaskRecords
 from axonx.task.targets import load_target
@@ -30,23 +30,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_output()
     records = TaskRecords(Path(arguments.workspace))
     record = records.read_run(arguments.task_id, arguments.run_id)
-    interruption = Interruption()
-    signals = WorkerSignals(interruption, record.supervisor.pid)
-    signals.install()
-    signals.check_parent()
     claimed = ClaimedRun(
-        records,
-        record,
-        partial(load_target, arguments.target),
-        record.input_params,
-        logging.NullHandler,
-        interruption,
+        records, record, partial(load_target, arguments.target), record.input_params, logging.NullHandler
     )
-    execution = run_claimed(claimed)
-    if signals.is_orphaned() and hasattr(os, "killpg"):
-        os.killpg(os.getpgrp(), signal.SIGKILL)  # nobody else is left to end what the Task started
+    signals = RunSignals(claimed.interruption, record.supervisor.pid)
+    leave_signals_to_children()
+    with signals.installed():
+        signals.check_parent()  # it may have ended before end_with_parent() was there to tell
+        execution = run_claimed(claimed)
+        if signals.orphaned:
+            _end_own_group()
     faulthandler.dump_traceback_later(_LONGEST_EXIT_SECONDS, exit=True)
     return execution.exit_code
+
+
+def _end_own_group() -> None:
+    # Nobody else is left to end what the Task started; a group that others lead is not ours to end.
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

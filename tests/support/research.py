@@ -95,8 +95,22 @@ class ActTask(BaseTask):
         (self.persistent_dir / "started").write_text(str(os.getpid()))
 
     def ignore_the_end(self) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         self.sleep()
+
+    def fork_and_terminate(self) -> None:
+        ready, child_ready = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(child_ready, b"x")
+                time.sleep(60)
+            finally:
+                os._exit(7)
+        os.read(ready, 1)
+        os.kill(child, signal.SIGTERM)
+        print("child ended by", os.WTERMSIG(os.waitpid(child, 0)[1]))
 
     def swallow_the_end(self) -> None:
         for _ in range(2):

@@ -20,7 +20,7 @@ from axonx.task.errors import (
     TaskRecordError,
     TaskRunChangedError,
 )
-from axonx.task.execute import settle_abandoned
+from axonx.task.outcome import settle_abandoned
 from axonx.task.process import this_process
 from axonx.task.records import TaskRecords
 

@@ -54,6 +54,8 @@ async def killed_at_random(manager: BaseTaskManager, workspace: Path, seconds: f
     record = await manager.wait(handle.task_id, handle.run_id, 0.05, timeout_seconds=30)
 
     assert (record.state, record.exit_code) == (TaskState.FAILED, 137)
+    assert {step.state for step in record.steps} <= {"done", "failed"}
+    assert record.steps[0].name == "report_all_the_time"
     assert TaskRecords(workspace).read(handle.task_id) == record
     events = read_events(directory / "events.jsonl").events
     assert (events[0].name, events[0].state) == ("report_all_the_time", "running")
@@ -149,6 +151,36 @@ def test_a_worker_hands_out_the_exit_code_of_its_task(records: TaskRecords):
     assert done.returncode == 0
     assert "first line" in done.stdout and "an error line" in done.stderr
     assert records.read("base#act#one").state == TaskState.SUCCEEDED
+
+
+def test_processes_that_a_task_forks_end_by_signals_as_usual(records: TaskRecords):
+    record = a_record("base#act#one", input_params={"action": "fork_and_terminate"})
+    records.claim(record)
+
+    done = run_worker(records.layout.workspace_path, record.run_id)
+
+    assert done.stdout == f"child ended by {int(signal.SIGTERM)}\n"
+    assert records.read("base#act#one").state == TaskState.SUCCEEDED
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_run_in_this_process_can_end_by_signals(tmp_path: Path, number: signal.Signals):
+    code = (
+        "import sys\nfrom axonx.task import execute_task\nfrom support.research import ActTask\n"
+        "done = execute_task(ActTask, {'action': 'sleep', 'task_name': 'one'}, workspace_path=sys.argv[1],"
+        " handle_signals=True)\nsys.exit(done.exit_code)"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(tmp_path), env=worker_environment({})
+    )
+    persistent = tmp_path / "base" / "base#act#one" / "persistent"
+    await until_exists(persistent / "started")
+    process.send_signal(number)
+
+    assert await process.wait() == 130
+    record = TaskRecords(tmp_path).read("base#act#one")
+    assert (record.state, record.error) == (TaskState.CANCELLED, "Task cancelled")
+    assert (persistent / "closed").exists()
 
 
 def test_a_class_that_is_gone_fails_the_run_by_name(records: TaskRecords):
