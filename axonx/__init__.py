@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from axonx.scheduler.base import BaseScheduler
     from axonx.service.base import BaseService
     from axonx.steps.base import BaseStep
+    from axonx.task.base import BaseTask, TaskStep
+    from axonx.task.manager import BaseTaskManager
+    from axonx.task.metadata import TaskMetadata
+    from axonx.task.params import BaseInputParams, BaseOutputParams
+    from axonx.task.repository import BaseTaskRepository
 
 __version__ = "0.1.0"
 
@@ -29,11 +34,18 @@ _MODULES = {
     "BaseAgentComponent": "axonx.components.agent",
     "BaseClient": "axonx.client.base",
     "BaseComponent": "axonx.components.base",
+    "BaseInputParams": "axonx.task.params",
     "BaseJob": "axonx.components.job.base",
+    "BaseOutputParams": "axonx.task.params",
     "BaseScheduler": "axonx.scheduler.base",
     "BaseService": "axonx.service.base",
     "BaseStep": "axonx.steps.base",
+    "BaseTask": "axonx.task.base",
+    "BaseTaskManager": "axonx.task.manager",
+    "BaseTaskRepository": "axonx.task.repository",
     "PipelineJob": "axonx.components.job.pipeline",
+    "TaskMetadata": "axonx.task.metadata",
+    "TaskStep": "axonx.task.base",
     "provider": "axonx.components.registry",
 }
 
@@ -43,11 +55,18 @@ __all__ = [
     "BaseAgentComponent",
     "BaseClient",
     "BaseComponent",
+    "BaseInputParams",
     "BaseJob",
+    "BaseOutputParams",
     "BaseScheduler",
     "BaseService",
     "BaseStep",
+    "BaseTask",
+    "BaseTaskManager",
+    "BaseTaskRepository",
     "PipelineJob",
+    "TaskMetadata",
+    "TaskStep",
     "__version__",
     "provider",
 ]
