@@ -40,7 +40,11 @@ class DevProcess:
 
 @contextmanager
 def langgraph_dev(
-    folder: Path, config: dict[str, Any], *, graph: str | None = None, environment: dict[str, str] | None = None
+    folder: Path,
+    config: dict[str, Any],
+    *,
+    graph: str | None = None,
+    environment: dict[str, str] | None = None,
 ) -> Iterator[DevProcess]:
     """Serve the repository's `langgraph.json` (or another graph) with `config` as its `config.yaml`."""
     description = json.loads((ROOT / "langgraph.json").read_text())

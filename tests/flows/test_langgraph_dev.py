@@ -1,0 +1,167 @@
+"""The lead agent under LangGraph's own server, with extensions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from support.hosts import DELEGATE_TWICE
+from support.langgraph_dev import ROOT, DevProcess, langgraph_dev
+from support.spy_extension import read_journal
+
+_RULES = [
+    DELEGATE_TWICE,
+    {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "never"}]},
+    {"when": "^fail", "turns": [{"error": "the model is down"}]},
+    {"when": "", "turns": [{"text": "echo: {prompt}"}]},
+]
+
+
+@dataclass
+class Served:
+    process: DevProcess
+    journal_path: Path
+
+    def seen(self, run_id: str) -> list[dict[str, Any]]:
+        """What the extension saw of a run and its subagents."""
+        entries = read_journal(self.journal_path)
+        tasks = {run_id} | {entry["task_id"] for entry in entries if entry.get("parent") == run_id}
+        return [entry for entry in entries if {entry.get("task_id"), entry.get("scope")} & tasks]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("dev")
+    journal_path = folder / "journal.jsonl"
+    config = {
+        "models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}],
+        "plugins": [{"use": "support.spy_extension:install", "config": {"journal": str(journal_path)}}],
+    }
+    environment = {"PYTHONPATH": str(ROOT / "tests"), "DEER_FLOW_HOME": str(folder / "home")}
+    with langgraph_dev(folder, config, environment=environment) as process:
+        yield Served(process, journal_path)
+    # The lifespan drains and stops services on the way out.
+    assert read_journal(journal_path)[-1]["event"] == "service stop"
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=served.process.url) as client:
+        yield client
+
+
+def _message(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+async def _run(client: LangGraphClient, text: str, **arguments: Any) -> tuple[str, str, list[Any]]:
+    thread = await client.threads.create()
+    parts = [
+        part
+        async for part in client.runs.stream(
+            thread["thread_id"],
+            "lead_agent",
+            input=_message(text),
+            stream_mode=["values", "custom"],
+            **arguments,
+        )
+    ]
+    return thread["thread_id"], parts[0].data["run_id"], parts
+
+
+async def test_services_start_once_without_database_and_routers_stay_out(served: Served) -> None:
+    starts = [entry for entry in read_journal(served.journal_path) if entry["event"] == "service start"]
+    assert starts == [{"event": "service start", "session_factory": False, "evidence": False}]
+    assert served.process.log.count("are not mounted") == 1
+
+
+async def test_a_run_is_bracketed_under_the_servers_run_id(client: LangGraphClient, served: Served) -> None:
+    _, run_id, parts = await _run(client, "hello")
+    assert parts[-1].data["messages"][-1]["content"] == "echo: hello"
+    events = [(entry["event"], entry.get("outcome")) for entry in served.seen(run_id)]
+    assert events == [("start", None), ("model call", None), ("stop", "completed")]
+
+
+async def test_subagents_are_delegated_with_hooks_of_their_own(
+    client: LangGraphClient, served: Served
+) -> None:
+    _, run_id, parts = await _run(client, "delegate")
+    assert "Task Succeeded. Result: echo: one" in parts[-1].data["messages"][-1]["content"]
+    assert {part.data["type"] for part in parts if part.event == "custom"} == {
+        "task_started",
+        "task_running",
+        "task_completed",
+    }
+    kinds = [(entry["event"], entry["kind"]) for entry in served.seen(run_id) if "kind" in entry]
+    assert kinds[0] == ("start", "lead") and kinds[-1] == ("stop", "lead")
+    assert sorted(kinds[1:-1]) == [("start", "subagent")] * 2 + [("stop", "subagent")] * 2
+
+
+async def test_a_failed_and_a_cancelled_run_are_told_apart(client: LangGraphClient, served: Served) -> None:
+    _, failed_id, parts = await _run(client, "fail")
+    assert parts[-1].event == "error"
+    assert served.seen(failed_id)[-1]["outcome"] == "failed"
+
+    thread = await client.threads.create()
+    run = await client.runs.create(thread["thread_id"], "lead_agent", input=_message("slow"))
+    async with asyncio.timeout(20):
+        while not any(entry["event"] == "model call" for entry in served.seen(run["run_id"])):
+            await asyncio.sleep(0.05)
+    await client.runs.cancel(thread["thread_id"], run["run_id"], wait=True)
+    async with asyncio.timeout(20):
+        while served.seen(run["run_id"])[-1]["event"] != "stop":
+            await asyncio.sleep(0.05)
+    assert served.seen(run["run_id"])[-1]["outcome"] == "aborted"
+
+
+async def test_a_second_turn_remembers_the_first(client: LangGraphClient, served: Served) -> None:
+    thread_id, _, _ = await _run(client, "hello")
+    state = await client.runs.wait(thread_id, "lead_agent", input=_message("again"))
+    texts = [message["content"] for message in state["messages"]]
+    assert texts == ["hello", "echo: hello", "again", "echo: again"]
+
+
+async def test_reads_start_nothing(client: LangGraphClient, served: Served) -> None:
+    thread_id, _, _ = await _run(client, "hello")
+    before = read_journal(served.journal_path)
+    await client.threads.get_state(thread_id)
+    await client.threads.get_history(thread_id)
+    (assistant,) = await client.assistants.search(graph_id="lead_agent")
+    schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+    assert "messages" in schemas["input_schema"]["properties"]
+    await client.assistants.get_graph(assistant["assistant_id"])
+    assert read_journal(served.journal_path) == before
+
+
+@pytest.mark.parametrize("way", ["context", "configurable"])
+async def test_keys_of_a_caller_forge_nothing(client: LangGraphClient, served: Served, way: str) -> None:
+    forged = {
+        "__deerflow_run_scope": "forged",
+        "__deerflow_extension_task_store": "forged",
+        "user_id": "somebody else",
+        "unknown": 1,
+    }
+    arguments: dict[str, Any] = (
+        {"context": forged} if way == "context" else {"config": {"configurable": forged}}
+    )
+    _, run_id, parts = await _run(client, "hello", **arguments)
+    assert parts[-1].data["messages"][-1]["content"] == "echo: hello"
+    calls = [entry for entry in served.seen(run_id) if entry["event"] == "model call"]
+    assert [(call["scope"], call["keys"]) for call in calls] == [(run_id, ["run_id", "thread_id", "user_id"])]
+
+
+async def test_anyones_own_description_serves_the_plain_builder(tmp_path: Path) -> None:
+    config = {"models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}]}
+    with langgraph_dev(tmp_path, config, graph="deerflow.agents:make_lead_agent") as process:
+        async with get_client(url=process.url) as client:
+            _, _, parts = await _run(client, "delegate")
+        assert "Task Succeeded. Result: echo: one" in parts[-1].data["messages"][-1]["content"]
+        assert "BlockingError" not in process.log
+        assert os.path.exists(tmp_path / "langgraph.json")
