@@ -195,8 +195,8 @@ async def test_time_in_the_queue_does_not_count() -> None:
 
     blockers = [asyncio.create_task(in_worker(block)) for _ in range(8)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(in_worker(lambda allowance: allowance.is_spent, seconds=0.05))
-    await asyncio.sleep(0.06)
+    waiting = asyncio.create_task(in_worker(lambda allowance: allowance.is_spent, seconds=0.2))
+    await asyncio.sleep(0.21)
     release.set()
     assert await waiting is False
     await asyncio.gather(*blockers)
