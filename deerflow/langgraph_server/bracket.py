@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from deerflow_extension_api import TaskOutcome
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
@@ -35,7 +37,7 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: Any = None, *, context: Any = None, **arguments: Any
     ) -> AsyncIterator[Any]:
         """Stream the run between `on_task_start` and `on_task_stop`."""
-        scope = self.scope
+        scope = self._scope_for(input)
         caller = context if isinstance(context, Mapping) else {}
         outcome = TaskOutcome.FAILED
         try:
@@ -51,3 +53,8 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         finally:
             stop = notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, outcome)
             await uninterrupted(stop, name=f"on_task_stop of run {scope.task_info.run_id}")
+
+    def _scope_for(self, graph_input: Any) -> RunScope:
+        if not isinstance(graph_input, Command) or graph_input.resume is None:
+            return self.scope
+        return replace(self.scope, task_info=replace(self.scope.task_info, resumed=True))

@@ -1,0 +1,79 @@
+"""The `deerflow` command, as a person at a shell meets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_DEERFLOW = str(Path(sys.executable).with_name("deerflow"))
+
+
+def _run(*arguments: str, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [_DEERFLOW, *arguments]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=90, check=False, input=text or ""
+    )
+
+
+def test_demo_outlines_each_file_in_its_own_subagent(tmp_path: Path) -> None:
+    (tmp_path / "one.md").write_text("# One\n\nFirst sentence here. Second.\n\n## Part\n\nMore words.\n")
+    (tmp_path / "two.md").write_text("# Two\n\nAnother file.\n")
+    done = _run("demo", "one.md", "two.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum("subagent" in line and line.endswith(" s") and "started" in line for line in lines) == 2
+    assert any(line.startswith("one.md: 2 headings") for line in lines)
+    assert "- One: First sentence here." in lines
+    assert any(line.startswith("two.md: 1 heading") for line in lines)
+    assert lines[-1] == "Tool calls: 4 (read_file 2, task 2) in 3 tasks"
+    assert not (tmp_path / ".deer-flow").exists()
+
+
+def test_chat_answers_and_goes_on_with_its_thread(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "models:\n  - name: scripted\n    use: deerflow.models:ScriptedChatModel\n"
+        "    rules: [{when: '', turns: [{text: 'echo: {prompt}'}]}]\n"
+    )
+    thread = "0a5cf1f3-4b3a-4d7e-9d64-0a3c0c3e7a11"
+    assert _run("chat", "hello", "--thread", thread, cwd=tmp_path).stdout == "echo: hello\n"
+    piped = _run("chat", "--thread", thread, cwd=tmp_path, text="from a pipe")
+    assert piped.stdout == "echo: from a pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["demo", "missing.md"], "missing.md"),
+        (["chat", "--bogus"], "--bogus"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_two(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = _run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_a_failure_is_one_line_and_status_one(tmp_path: Path) -> None:
+    done = _run("chat", "hello", "--config", "missing.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "missing.yaml" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = _run("--debug", "chat", "hello", "--config", "missing.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_help_names_the_commands(tmp_path: Path) -> None:
+    done = _run("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("demo", "chat"):
+        assert command in done.stdout
