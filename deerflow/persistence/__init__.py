@@ -3,13 +3,22 @@
 from deerflow.persistence.checkpoints import delete_checkpoints, open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.errors import DatabaseUnavailableError, SchemaError, UnstorableValueError
+from deerflow.persistence.langgraph_store import open_store
+from deerflow.persistence.location import DatabaseLocation, locate_database, locate_url
+from deerflow.persistence.schema import host_table_names, upgrade_database
 
 __all__ = [
     "Database",
+    "DatabaseLocation",
     "DatabaseUnavailableError",
     "SchemaError",
     "UnstorableValueError",
     "delete_checkpoints",
+    "host_table_names",
+    "locate_database",
+    "locate_url",
     "open_checkpointer",
     "open_database",
+    "open_store",
+    "upgrade_database",
 ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -20,38 +17,30 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
-from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
 
 from deerflow.config import AppConfig
-from deerflow.persistence.engines import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
 from deerflow.persistence.location import DatabaseLocation, locate_database
+from deerflow.persistence.postgres_pool import make_tables, open_postgres_pool
+from deerflow.persistence.sqlite_thread import SqliteThread, open_sqlite_thread
 
 LIST_PAGE: Final = 50
-POOL_SIZE: Final = 8
-
-T = TypeVar("T")
 
 
 class ThreadedSqliteSaver(SqliteSaver):
     """LangGraph's SQLite saver for asynchronous graphs: each call is one job in a thread of its own.
 
     LangGraph's asynchronous saver hops between threads for each statement, and one that is cancelled
-    between two of them leaves a transaction open, with it the file's write lock. A job here is finished
-    whole or, where it had not begun when its caller was cancelled, never run.
+    between two of them leaves a transaction open, and with it the file's write lock taken. A job here is
+    finished whole or, where it had not begun when its caller was cancelled, never run.
     """
 
-    def __init__(
-        self, conn: sqlite3.Connection, thread: ThreadPoolExecutor, serde: JsonPlusSerializer
-    ) -> None:
-        super().__init__(conn, serde=serde)
-        self._thread = thread
-
-    async def _run(self, job: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._thread.submit(job))
+    def __init__(self, thread: SqliteThread, *, serde: JsonPlusSerializer | None = None) -> None:
+        super().__init__(thread.connection, serde=serde)
+        self._run = thread.run
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return await self._run(partial(self.get_tuple, config))
@@ -117,15 +106,17 @@ async def open_checkpointer(
 ) -> AsyncIterator[BaseCheckpointSaver[Any]]:
     """Give the saver of the configured database, its tables made; closed at the end of the block.
 
-    Only LangGraph's and LangChain's own types, and `allowed_types`, are rebuilt from what is stored: text in
+    Only LangGraph's and LangChain's own types, and `allowed_types`, are rebuilt from what is stored: bytes in
     a database shall not be able to import anything.
     """
     location = locate_database(config)
     serde = JsonPlusSerializer(allowed_msgpack_modules=tuple(allowed_types) or None)
     if location.backend == "memory":
         yield InMemorySaver(serde=serde)
-    elif location.backend == "sqlite":
-        async with _open_sqlite_saver(location, serde) as sqlite_saver:
+    elif location.path is not None:
+        async with open_sqlite_thread(location.path, name="checkpoints") as thread:
+            sqlite_saver = ThreadedSqliteSaver(thread, serde=serde)
+            await thread.run(sqlite_saver.setup)
             yield sqlite_saver
     else:
         async with _open_postgres_saver(location, serde) as postgres_saver:
@@ -133,46 +124,14 @@ async def open_checkpointer(
 
 
 @asynccontextmanager
-async def _open_sqlite_saver(
-    location: DatabaseLocation, serde: JsonPlusSerializer
-) -> AsyncIterator[ThreadedSqliteSaver]:
-    thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-    try:
-        connection = await asyncio.wrap_future(thread.submit(_connect, location))
-        saver = ThreadedSqliteSaver(connection, thread, serde)
-        await asyncio.wrap_future(thread.submit(saver.setup))
-        try:
-            yield saver
-        finally:
-            thread.submit(connection.close)
-    finally:
-        await asyncio.to_thread(thread.shutdown)
-
-
-def _connect(location: DatabaseLocation) -> sqlite3.Connection:
-    assert location.path is not None
-    location.path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(location.path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False)
-    for pragma in SQLITE_PRAGMAS:
-        connection.execute(pragma)
-    return connection
-
-
-@asynccontextmanager
 async def _open_postgres_saver(
     location: DatabaseLocation, serde: JsonPlusSerializer
 ) -> AsyncIterator[AsyncPostgresSaver]:
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-        location.libpq_url,
-        min_size=1,
-        max_size=POOL_SIZE,
-        open=False,
-        check=AsyncConnectionPool.check_connection,
-        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
-    )
-    async with pool:
+    await make_tables(location, PostgresSaver)
+    async with open_postgres_pool(location) as pool:
         saver = AsyncPostgresSaver(pool, serde=serde)
-        await saver.setup()
+        # The lock guards a single connection; from a pool each call has its own, and runs need not queue.
+        saver.lock = nullcontext()  # type: ignore[assignment]
         yield saver
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from deerflow_extension_api import RunEvidenceReader
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 from deerflow.cancellation import uninterrupted
@@ -19,10 +20,10 @@ from deerflow.persistence.engines import (
     build_sqlite_engine,
 )
 from deerflow.persistence.events import SqlRunEventStore
+from deerflow.persistence.evidence import DatabaseRunEvidenceReader
 from deerflow.persistence.location import DatabaseLocation, locate_database
 from deerflow.persistence.runs import SqlRunStore
-from deerflow.persistence.schema import prepare_schema
-from deerflow.persistence.tables import host_metadata
+from deerflow.persistence.schema import create_schema, prepare_schema
 from deerflow.persistence.threads import SqlThreadStore
 from deerflow.persistence.transactions import Lane, Transactions
 from deerflow.runs.stores import RunStores
@@ -42,6 +43,11 @@ class Database:
     engine: AsyncEngine | None = None
     session_factory: async_sessionmaker[AsyncSession] | None = None
 
+    @property
+    def evidence(self) -> RunEvidenceReader:
+        """What extensions may read of runs."""
+        return DatabaseRunEvidenceReader(self.transactions)
+
 
 @asynccontextmanager
 async def open_database(config: AppConfig) -> AsyncIterator[Database]:
@@ -51,10 +57,14 @@ async def open_database(config: AppConfig) -> AsyncIterator[Database]:
     not fit this release, `DatabaseUnavailableError` where the database does not answer.
     """
     location = locate_database(config)
-    await asyncio.to_thread(prepare_schema, location)
-    transactions = await asyncio.to_thread(_open_transactions, location)
+    if location.backend != "memory":
+        # Where the caller is cancelled, the thread goes on and keeps the schema's lock until it is done.
+        await asyncio.to_thread(prepare_schema, location)
+    transactions = build_transactions(location)
     engine = None if location.backend == "memory" else build_extension_engine(location)
     try:
+        if location.backend == "memory":
+            await transactions.write(create_schema)
         yield _database(location, transactions, engine)
     finally:
         await uninterrupted(_close(transactions, engine), name=f"closing database {location}")
@@ -74,12 +84,11 @@ def _database(location: DatabaseLocation, transactions: Transactions, engine: As
     return Database(location, transactions, build_stores(transactions), engine, sessions)
 
 
-def _open_transactions(location: DatabaseLocation) -> Transactions:
+def build_transactions(location: DatabaseLocation) -> Transactions:
+    """Return the transactions of a database whose schema is prepared; the first of them connects."""
     name = str(location)
     if location.backend == "memory":
-        engine = build_memory_engine()
-        host_metadata.create_all(engine)
-        return Transactions(name, writing=Lane.of(engine))
+        return Transactions(name, writing=Lane.of(build_memory_engine()))
     if location.backend == "sqlite":
         return Transactions(
             name,

@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Dialect, Engine, create_engine
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import NullPool, StaticPool
 
 from deerflow.persistence.columns import dump_json, load_json
 from deerflow.persistence.containment import json_contains
@@ -70,7 +70,7 @@ def build_postgres_engine(location: DatabaseLocation) -> Engine:
     """Return an engine for the host's threads on a PostgreSQL database."""
     engine = create_engine(
         location.url_with("psycopg"),
-        connect_args=_postgres_arguments(location),
+        connect_args=postgres_arguments(location),
         pool_size=POSTGRES_CONNECTIONS,
         max_overflow=0,
         pool_recycle=RECYCLE_SECONDS,
@@ -81,12 +81,29 @@ def build_postgres_engine(location: DatabaseLocation) -> Engine:
     return engine
 
 
+def build_migration_engine(location: DatabaseLocation) -> Engine:
+    """Return an engine for reading and changing the schema.
+
+    On SQLite references are off: a table that is rebuilt is dropped in between, and would take its
+    referrers along. On PostgreSQL no statement is cut off: a big table takes its time.
+    """
+    if location.path is not None:
+        engine = build_sqlite_engine(location)
+        event.listen(engine, "connect", _ignore_references)
+        return engine
+    return create_engine(
+        location.url_with("psycopg"),
+        poolclass=NullPool,
+        connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "deerflow"},
+    )
+
+
 def build_extension_engine(location: DatabaseLocation) -> AsyncEngine:
     """Return the asynchronous engine that extensions share, on the same database as the host's tables."""
     if location.backend == "postgres":
         return create_async_engine(
             location.url_with("psycopg"),
-            connect_args=_postgres_arguments(location),
+            connect_args=postgres_arguments(location),
             pool_pre_ping=True,
             pool_recycle=RECYCLE_SECONDS,
         )
@@ -115,6 +132,10 @@ def _refuse_writes(dbapi_connection: Any, _: Any) -> None:
     dbapi_connection.execute("PRAGMA query_only = ON")
 
 
+def _ignore_references(dbapi_connection: Any, _: Any) -> None:
+    dbapi_connection.execute("PRAGMA foreign_keys = OFF")
+
+
 def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -135,16 +156,20 @@ def _begin_with_first_write(
         cursor.execute("BEGIN IMMEDIATE")
 
 
-def _postgres_arguments(location: DatabaseLocation) -> dict[str, Any]:
+def postgres_arguments(location: DatabaseLocation) -> dict[str, Any]:
+    """Return what holds on every connection to a PostgreSQL database, for the driver's `connect`."""
+    assert location.url is not None, "only a PostgreSQL database has these"
     timeout_ms = int(location.statement_timeout_seconds * 1000)
+    # Ours first: of two settings of one thing the server takes the later, which is the operator's.
+    options = f"-c statement_timeout={timeout_ms} -c idle_in_transaction_session_timeout={timeout_ms}"
+    own_options = location.url.query.get("options", "")
     return {
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
         "application_name": "deerflow",
         # A peer that is gone without a word is found out by TCP, not by whoever waits for an answer.
         "keepalives_idle": 30,
         "tcp_user_timeout": timeout_ms + 10_000,
-        "options": f"-c statement_timeout={timeout_ms} -c timezone=UTC"
-        f" -c idle_in_transaction_session_timeout={timeout_ms}",
+        "options": f"-c timezone=UTC {options} {own_options}",
     }
 
 

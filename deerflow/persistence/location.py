@@ -45,9 +45,11 @@ class DatabaseLocation:
 
 def locate_database(config: AppConfig) -> DatabaseLocation:
     """Return where `config` keeps its database. Raises `ConfigError` for a URL that cannot be one."""
-    return locate_url(
-        config.database_url, statement_timeout_seconds=config.database.statement_timeout_seconds
-    )
+    timeout = config.database.statement_timeout_seconds
+    if config.database.backend == "sqlite" and config.database.url is None:
+        # Not by way of a URL, in which a folder's ? or % would mean something.
+        return DatabaseLocation("sqlite", path=config.home / "deerflow.db", statement_timeout_seconds=timeout)
+    return locate_url(config.database_url, statement_timeout_seconds=timeout)
 
 
 def locate_url(text: str | None, *, statement_timeout_seconds: float = 30.0) -> DatabaseLocation:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from support.databases import database_config, lasting_config, postgres_url
+from support.databases import database_config, lasting_config, postgres_database, postgres_url
 
 from deerflow.config import AppConfig
 from deerflow.persistence import Database, open_database
 
-__all__ = ["database_config", "lasting_config", "postgres_url"]
+__all__ = ["database_config", "lasting_config", "postgres_database", "postgres_url"]
 
 
 @pytest.fixture
