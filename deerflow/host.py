@@ -20,7 +20,7 @@ from deerflow.extensions.notification_loop import NotificationLoop, register_not
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
 from deerflow.persistence import Database, open_checkpointer, open_database
-from deerflow.runs.execute import RunParts
+from deerflow.runs.parts import RunParts
 from deerflow.runs.service import RunService
 
 OBSERVATION_DRAIN_SECONDS = 5.0
@@ -63,7 +63,9 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             stack.callback(loop.release)
         services = await _start_services(config, options, database)
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        runs = RunService(RunParts(config, database.stores, assembler, options.mounts))
+        runs = RunService(
+            RunParts(config, database.stores, assembler, options.mounts, checkpointer=checkpointer)
+        )
         try:
             yield Host(config, database, checkpointer, assembler, runs)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,7 @@ class ActiveRun:
     recorder: EventRecorder
     log: EventLog = field(default_factory=EventLog)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     given_up: asyncio.Future[None] = field(default_factory=_future)
     supervisor: asyncio.Task[None] | None = None
     scope: RunScope | None = None
@@ -51,6 +53,18 @@ class ActiveRun:
     def thread_id(self) -> str:
         return self.request.thread_id
 
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the run was asked for later than now, and has not begun."""
+        return self._story is None and self.request.after_seconds > 0
+
+    async def due(self) -> None:
+        """Wait until the run may begin; a stop meanwhile ends the waiting."""
+        if self.request.after_seconds > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.request.after_seconds):
+                    await self.stopping.wait()
+
     def begin(self, story: Coroutine[Any, Any, Ending]) -> asyncio.Task[Ending]:
         """Start the story; where the run was stopped before, it never takes its first step."""
         self._story = asyncio.create_task(story, name=f"run {self.run_id}")
@@ -63,6 +77,7 @@ class ActiveRun:
         if self.stop_reason is not None:
             return
         self.stop_reason = reason
+        self.stopping.set()
         if self._story is not None:
             self._story.cancel()
         asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, self._give_up)

@@ -10,6 +10,11 @@ from deerflow_extension_api import TaskOutcome
 
 from deerflow.runs.record import RunStatus
 
+# Why runs are stopped; without one of these, an interrupted run waits for a person.
+STOP_REASONS = frozenset(
+    {"abandoned", "cancelled", "deleted", "disconnected", "interrupt", "rollback", "shutdown"}
+)
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -37,6 +42,11 @@ def failed(error: BaseException) -> Ending:
     """The run could not go on."""
     text = str(error) or "no further text"
     return Ending(RunStatus.ERROR, TaskOutcome.FAILED, error=(type(error).__name__, text))
+
+
+def was_stopped(status: RunStatus, stop_reason: str | None) -> bool:
+    """Whether a run that ended so was stopped by somebody, and does not wait for a person."""
+    return status is RunStatus.INTERRUPTED and stop_reason in STOP_REASONS
 
 
 def ending_of(story: asyncio.Task[Ending], stop_reason: str | None) -> Ending:

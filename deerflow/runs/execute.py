@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
 
 from deerflow_extension_api import TaskInfo
 from langchain_core.runnables import RunnableConfig
 
 from deerflow.agents.assembly import Assembly
-from deerflow.agents.lead import Assembler
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import abandon
 from deerflow.config.request import clamp_recursion_limit
 from deerflow.config.schema import AppConfig
-from deerflow.extensions import LoadedExtensions, get_loaded_extensions
+from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import notify_task_start
 from deerflow.extensions.policy import lead_policy
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending, completed, ending_of
 from deerflow.runs.finish import finish
 from deerflow.runs.frames import FrameWriter
+from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import GRAPH_ID
-from deerflow.runs.stores import RunStores
-
-
-@dataclass(frozen=True)
-class RunParts:
-    """What every run of a host shares. `mounts` are read-only names in every workspace."""
-
-    config: AppConfig
-    stores: RunStores
-    assembler: Assembler
-    mounts: Mapping[str, Path] = field(default_factory=dict)
-    resolve_snapshot: Callable[[], LoadedExtensions] = get_loaded_extensions
 
 
 async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
@@ -49,7 +35,7 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     if not story.done():
         abandon(story)
     run.ending = ending_of(story, run.stop_reason)
-    await finish(run, run.ending, parts.stores)
+    await finish(run, run.ending, parts)
 
 
 async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Ending:
@@ -108,8 +94,8 @@ async def stream_graph(
         interrupt_after=request.interrupt_after,
         durability=request.durability or "async",
     )
-    namespace: tuple[str, ...]
-    async for namespace, mode, chunk in parts:  # type: ignore[misc] - with several modes and subgraphs it is three
+    # With several modes and subgraphs each part is three; langgraph's types know of one form only.
+    async for namespace, mode, chunk in cast(AsyncIterator[tuple[tuple[str, ...], str, Any]], parts):
         if not namespace or request.stream_subgraphs:
             frames.write(namespace, mode, chunk)
             run.values = frames.values

@@ -10,8 +10,9 @@ from deerflow.errors import NotFoundError
 from deerflow.extensions.lifecycle import notify_task_stop
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending
+from deerflow.runs.parts import RunParts
 from deerflow.runs.record import NewRunEvent
-from deerflow.runs.stores import RunStores
+from deerflow.runs.removal import remove_thread
 
 logger = logging.getLogger(__name__)
 
@@ -19,10 +20,12 @@ STEP_SECONDS = 15.0
 _WRITE_ATTEMPTS = 3
 
 
-async def finish(run: ActiveRun, ending: Ending, stores: RunStores) -> None:
+async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     """Persist the end, tell the extensions, publish the end of the stream."""
-    await _step("persist the terminal state", run, lambda: _persist(run, ending, stores))
+    await _step("persist the terminal state", run, lambda: _persist(run, ending, parts))
     await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
+    if run.request.temporary:
+        await _step("remove the temporary thread", run, lambda: _remove_thread(run, parts))
     _publish_end(run, ending)
 
 
@@ -34,13 +37,13 @@ async def _step(name: str, run: ActiveRun, work: Callable[[], Awaitable[None]]) 
         logger.exception("run %s: could not %s", run.run_id, name)
 
 
-async def _persist(run: ActiveRun, ending: Ending, stores: RunStores) -> None:
+async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     details = {"status": ending.status, "outcome": ending.outcome, "stop_reason": ending.stop_reason}
     events = [*await run.recorder.rest(), NewRunEvent("run.ended", "lifecycle", details)]
     error = None if ending.error is None else ": ".join(ending.error)
     for attempt in range(_WRITE_ATTEMPTS):
         try:
-            await stores.runs.move(
+            await parts.stores.runs.move(
                 run.run_id, ending.status, error=error, stop_reason=ending.stop_reason, events=events
             )
             return
@@ -57,6 +60,10 @@ async def _notify_stop(run: ActiveRun, ending: Ending) -> None:
     scope = run.scope
     if scope is not None and run.start_was_notified:
         await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, ending.outcome)
+
+
+async def _remove_thread(run: ActiveRun, parts: RunParts) -> None:
+    await remove_thread(run.thread_id, parts)
 
 
 def _publish_end(run: ActiveRun, ending: Ending) -> None:

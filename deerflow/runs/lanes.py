@@ -12,6 +12,10 @@ class ThreadLanes:
     def __init__(self) -> None:
         self._lanes: dict[str, deque[asyncio.Event]] = {}
 
+    def is_busy(self, thread_id: str) -> bool:
+        """Whether anyone has or waits for a turn on the thread."""
+        return thread_id in self._lanes
+
     def join(self, thread_id: str) -> asyncio.Event:
         """Queue up; the first in a lane may go at once."""
         lane = self._lanes.setdefault(thread_id, deque())

@@ -26,7 +26,7 @@ class RunRequest:
     """One run as it was asked for. `input=None` without a command goes on from the last checkpoint.
 
     `stream_modes` are LangGraph's names, with `messages-tuple` for its `messages`. `user_id` is the caller,
-    `None` where the host has no users.
+    `None` where the host has no users. The thread of a `temporary` run is removed at its end.
     """
 
     thread_id: str
@@ -47,6 +47,7 @@ class RunRequest:
     if_not_exists: Literal["create", "reject"] = "reject"
     durability: Literal["sync", "async", "exit"] | None = None
     after_seconds: float = 0.0
+    temporary: bool = False
 
     @property
     def resumed(self) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from deerflow.cancellation import uninterrupted
@@ -11,10 +14,13 @@ from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.event_log import EventLog
-from deerflow.runs.execute import RunParts, supervise
+from deerflow.runs.execute import supervise
 from deerflow.runs.lanes import ThreadLanes
+from deerflow.runs.parts import RunParts
+from deerflow.runs.recent import EndedRun, RecentRuns
 from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
+from deerflow.runs.removal import remove_thread
 from deerflow.runs.request import GRAPH_ID, RunRequest, checked_id
 from deerflow.runs.serialize import to_json_value
 
@@ -28,6 +34,8 @@ class RunService:
         self._parts = parts
         self._lanes = ThreadLanes()
         self._active: dict[str, ActiveRun] = {}
+        self._arriving: Counter[str] = Counter()
+        self._recent = RecentRuns()
         self._accepting = True
 
     async def start(self, request: RunRequest) -> ActiveRun:
@@ -39,8 +47,10 @@ class RunService:
         checked_id(request.thread_id, "thread_id")
         checked_id(request.run_id, "run_id")
         options = parse_request_options(request.context, self._parts.config)
-        await self._make_way(request)
+        self._check_room(request)
+        self._arriving[request.thread_id] += 1
         try:
+            await self._make_way(request)
             return await uninterrupted(self._admit(request, options), name=f"admit run {request.run_id}")
         except asyncio.CancelledError:
             # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
@@ -48,10 +58,16 @@ class RunService:
             if run is not None:
                 run.stop("disconnected")
             raise
+        finally:
+            self._arriving -= Counter({request.thread_id: 1})
 
     def find(self, run_id: str) -> ActiveRun | None:
         """The run, where it is under way in this process."""
         return self._active.get(run_id)
+
+    def find_ended(self, run_id: str) -> EndedRun | None:
+        """The run, where it ended in this process a moment ago."""
+        return self._recent.find(run_id)
 
     def active_on(self, thread_id: str) -> list[ActiveRun]:
         """The runs of a thread that are under way or wait for their turn, oldest first."""
@@ -67,9 +83,28 @@ class RunService:
             await run.ended.wait()
         return True
 
+    @asynccontextmanager
+    async def exclusive(self, thread_id: str) -> AsyncIterator[None]:
+        """A thread without runs: those asked for meanwhile wait. `ConflictError` where one is there."""
+        others = await self._parts.stores.runs.list_active(thread_id=thread_id)
+        if others or self.active_on(thread_id) or self._lanes.is_busy(thread_id):
+            raise ConflictError(f"thread {thread_id} has a run under way; wait for it, or cancel it")
+        turn = self._lanes.join(thread_id)
+        try:
+            yield
+        finally:
+            self._lanes.leave(thread_id, turn)
+
+    async def remove(self, thread_id: str) -> bool:
+        """Stop a thread's runs and remove it with all that belongs to it; whether it was there."""
+        return await uninterrupted(self._remove(thread_id), name=f"remove thread {thread_id}")
+
     async def drain(self, drain_seconds: float) -> None:
         """Accept nothing more, let runs finish for `drain_seconds`, stop what is left, wait for it."""
         self._accepting = False
+        for run in list(self._active.values()):
+            if run.is_delayed:
+                run.stop("shutdown")
         running = self._supervisors()
         if running and drain_seconds > 0:
             await asyncio.wait(running, timeout=drain_seconds)
@@ -102,21 +137,25 @@ class RunService:
         run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
         return run
 
-    async def _make_way(self, request: RunRequest) -> None:
-        """Do to the thread's other runs what the request's strategy says."""
-        others = self.active_on(request.thread_id)
-        if not others or request.multitask_strategy == "enqueue":
-            return
-        if request.multitask_strategy == "reject":
+    def _check_room(self, request: RunRequest) -> None:
+        taken = self._arriving[request.thread_id] or self.active_on(request.thread_id)
+        if taken and request.multitask_strategy == "reject":
             raise ConflictError(
                 f"thread {request.thread_id} has a run under way; wait for it, or choose another "
                 "multitask_strategy than 'reject'"
             )
+
+    async def _make_way(self, request: RunRequest) -> None:
+        """Stop the thread's other runs where the request's strategy says so."""
+        if request.multitask_strategy not in ("interrupt", "rollback"):
+            return
+        others = self.active_on(request.thread_id)
         for run in others:
             run.stop(request.multitask_strategy)
         await asyncio.gather(*(run.ended.wait() for run in others))
 
     async def _carry(self, run: ActiveRun) -> None:
+        await run.due()
         turn = self._lanes.join(run.thread_id)
         try:
             await supervise(run, turn, self._parts)
@@ -125,6 +164,19 @@ class RunService:
             self._active.pop(run.run_id, None)
             run.log.close()
             run.ended.set()
+            if run.ending is not None:
+                self._recent.keep(EndedRun(run.run_id, run.thread_id, run.log, run.ending))
+
+    async def _remove(self, thread_id: str) -> bool:
+        for run in self.active_on(thread_id):
+            run.stop("deleted")
+        turn = self._lanes.join(thread_id)
+        try:
+            await turn.wait()
+            self._recent.forget_thread(thread_id)
+            return await remove_thread(thread_id, self._parts)
+        finally:
+            self._lanes.leave(thread_id, turn)
 
 
 def _record(request: RunRequest) -> RunRecord:
