@@ -16,23 +16,17 @@ from deerflow.host import Host, HostOptions, open_host
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import RunRequest
 
+
+def delegation(prompt: str, call_id: str) -> dict[str, Any]:
+    """A call of the `task` tool, for a rule of the scripted model."""
+    args = {"prompt": prompt, "subagent_type": "general-purpose"}
+    return {"name": "task", "args": args, "id": call_id}
+
+
 DELEGATE_TWICE = {
     "when": "^delegate",
     "turns": [
-        {
-            "tool_calls": [
-                {
-                    "name": "task",
-                    "args": {"prompt": "one", "subagent_type": "general-purpose"},
-                    "id": "call-1",
-                },
-                {
-                    "name": "task",
-                    "args": {"prompt": "two", "subagent_type": "general-purpose"},
-                    "id": "call-2",
-                },
-            ]
-        },
+        {"tool_calls": [delegation("one", "call-1"), delegation("two", "call-2")]},
         {"text": "joined: {tool_results}"},
     ],
 }

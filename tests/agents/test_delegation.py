@@ -1,0 +1,190 @@
+"""How a delegation ends, and what the lead and its stream are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deerflow_extension_api import TaskOutcome
+from support.extensions import Seen, installed, recording
+from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host
+
+from deerflow.runs.active import ActiveRun
+
+
+def _delegating(*calls: dict[str, Any]) -> dict[str, Any]:
+    return {"when": "^delegate", "turns": [{"tool_calls": list(calls)}, {"text": "joined"}]}
+
+
+def _results(run: ActiveRun) -> list[Any]:
+    return [message for message in run.values["messages"] if message.type == "tool"]
+
+
+def _events(run: ActiveRun, kind: str) -> list[dict[str, Any]]:
+    customs = [event.data for event in run.log.after(0) if event.name == "custom"]
+    return [data for data in customs if data["type"] == kind]
+
+
+async def _delegate(
+    home: Path, rules: Sequence[dict[str, Any]], seen: Seen | None = None, **sections: Any
+) -> ActiveRun:
+    with installed(recording(seen or Seen())):
+        async with scripted_host(home, rules, **sections) as host:
+            return await finished(host, "delegate", stream_modes=("custom",))
+
+
+async def test_a_subagent_that_takes_too_long_times_out_and_the_lead_goes_on(tmp_path: Path) -> None:
+    seen = Seen()
+    slow = {"when": "^one", "turns": [{"delay_seconds": 30, "text": "never"}]}
+    run = await _delegate(
+        tmp_path, [_delegating(delegation("one", "a")), slow], seen, subagents={"timeout_seconds": 0.05}
+    )
+    (result,) = _results(run)
+    assert result.text == "Task timed out. Error: no result within 0.05 s"
+    assert (result.status, result.additional_kwargs["subagent_status"]) == ("error", "timed_out")
+    assert seen.outcomes["a"] is TaskOutcome.FAILED
+    assert len(_events(run, "task_timed_out")) == 1
+
+
+async def test_turns_are_capped_with_the_work_done_so_far(tmp_path: Path) -> None:
+    looping = {
+        "when": "^one",
+        "turns": [{"text": "half a result", "tool_calls": [{"name": "ls", "args": {}}]}],
+    }
+    run = await _delegate(
+        tmp_path, [_delegating(delegation("one", "a")), looping], subagents={"max_turns": 3}
+    )
+    (result,) = _results(run)
+    assert result.text == "Task Succeeded (capped: turn budget). Result: half a result"
+    assert result.additional_kwargs["subagent_stop_reason"] == "turn_capped"
+    assert len([event for event in _events(run, "task_running") if "tools" in event]) == 3
+
+
+async def test_tokens_are_capped_with_the_work_done_so_far(tmp_path: Path) -> None:
+    looping = {
+        "when": "^one",
+        "turns": [{"text": "half a result", "tool_calls": [{"name": "ls", "args": {}}]}],
+    }
+    run = await _delegate(
+        tmp_path,
+        [_delegating(delegation("one", "a")), looping],
+        subagents={"token_budget": {"enabled": True, "max_tokens": 150}},
+    )
+    (result,) = _results(run)
+    assert result.text == "Task Succeeded (capped: token budget). Result: half a result"
+    assert result.additional_kwargs["subagent_stop_reason"] == "token_capped"
+
+
+async def test_a_failing_subagent_leaves_its_siblings_alone(tmp_path: Path) -> None:
+    seen = Seen()
+    broken = {"when": "^two", "turns": [{"error": "the model is down"}]}
+    calls = [delegation(prompt, prompt) for prompt in ("one", "two", "three")]
+    run = await _delegate(tmp_path, [_delegating(*calls), broken], seen)
+    one, two, three = _results(run)
+    assert one.text == "Task Succeeded. Result: echo: one"
+    assert two.text.startswith("Task failed. Error: ") and "the model is down" in two.text
+    assert three.text == "Task Succeeded. Result: echo: three"
+    assert seen.outcomes["two"] is TaskOutcome.FAILED
+    assert run.ending is not None and run.ending.status == "success"
+
+
+async def test_the_runs_total_is_spent_visibly(tmp_path: Path) -> None:
+    calls = [delegation(prompt, prompt) for prompt in ("one", "two", "three")]
+    run = await _delegate(tmp_path, [_delegating(*calls)], subagents={"max_total_per_run": 2})
+    texts = [result.text for result in _results(run)]
+    assert sum(text.startswith("Task Succeeded") for text in texts) == 2
+    assert sum("may delegate 2 times" in text for text in texts) == 1
+
+
+async def test_a_full_house_is_a_failed_result(tmp_path: Path) -> None:
+    slow = {"when": "^(one|two)", "turns": [{"delay_seconds": 0.2, "text": "done"}]}
+    calls = [delegation(prompt, prompt) for prompt in ("one", "two")]
+    run = await _delegate(
+        tmp_path, [_delegating(*calls), slow], subagents={"max_running": 1, "admission": "reject"}
+    )
+    texts = sorted(result.text for result in _results(run))
+    assert texts[0].startswith("Task Succeeded")
+    assert "max_running" in texts[1]
+
+
+async def test_a_repeated_tool_call_id_joins_nothing(tmp_path: Path) -> None:
+    seen = Seen()
+    rule = {
+        "when": "^delegate",
+        "turns": [
+            {"tool_calls": [delegation("one", "same")]},
+            {"tool_calls": [delegation("two", "same"), delegation("three", "same")]},
+            {"text": "joined"},
+        ],
+    }
+    run = await _delegate(tmp_path, [rule], seen)
+    assert [result.text for result in _results(run)] == [
+        f"Task Succeeded. Result: echo: {prompt}" for prompt in ("one", "two", "three")
+    ]
+    tasks = [info.task_id for info in seen.infos if info.kind == "subagent"]
+    assert len(set(tasks)) == 3
+    executions = {event["execution_id"] for event in _events(run, "task_completed")}
+    assert len(executions) == 3
+    ids = [call["id"] for m in run.values["messages"] for call in getattr(m, "tool_calls", [])]
+    assert [event["task_id"] for event in _events(run, "task_started")] == ids
+
+
+async def test_tokens_of_subagents_count_once_in_the_runs_total(tmp_path: Path) -> None:
+    run = await _delegate(tmp_path, [DELEGATE_TWICE])
+    children = sum(event["usage"]["total_tokens"] for event in _events(run, "task_completed"))
+    own = sum(m.usage_metadata["total_tokens"] for m in run.values["messages"] if m.type == "ai")
+    assert run.scope is not None
+    assert run.scope.usage.total_tokens == own + children
+
+
+async def test_a_subagent_cannot_delegate_and_starts_from_its_prompt_alone(tmp_path: Path) -> None:
+    nested = {
+        "when": "^one",
+        "turns": [{"tool_calls": [delegation("deeper", "b")]}, {"text": "{tool_results}"}],
+    }
+    run = await _delegate(tmp_path, [_delegating(delegation("one", "a")), nested])
+    (result,) = _results(run)
+    assert "task is not a valid tool" in result.text
+
+
+async def test_a_tool_that_needs_approval_is_refused_inside_a_subagent(tmp_path: Path) -> None:
+    writing = {
+        "when": "^one",
+        "turns": [
+            {"tool_calls": [{"name": "write_file", "args": {"path": "a", "content": "b"}}]},
+            {"text": "{tool_results}"},
+        ],
+    }
+    async with scripted_host(tmp_path, [_delegating(delegation("one", "a")), writing]) as host:
+        run = await finished(host, "delegate", context={"approve_tools": ["write_file"]})
+    (result,) = _results(run)
+    assert "needs a person's approval" in result.text
+    assert run.ending is not None and run.ending.status == "success"
+
+
+async def test_a_custom_agent_has_its_own_prompt_and_tools(tmp_path: Path) -> None:
+    agents = {"reviewer": {"description": "Reviews.", "system_prompt": "Review.", "tools": ["read_file"]}}
+    call = {"name": "task", "args": {"prompt": "one", "subagent_type": "reviewer"}, "id": "a"}
+    writing = {
+        "when": "^one",
+        "turns": [{"tool_calls": [{"name": "ls", "args": {}}]}, {"text": "{tool_results}"}],
+    }
+    run = await _delegate(tmp_path, [_delegating(call), writing], subagents={"custom_agents": agents})
+    (result,) = _results(run)
+    assert "ls is not a valid tool, try one of [read_file]" in result.text
+
+
+@pytest.mark.parametrize(("max_running", "rounds"), [(6, 1), (3, 2)])
+async def test_concurrency_follows_the_configuration(tmp_path: Path, max_running: int, rounds: int) -> None:
+    slow = {"when": "^n", "turns": [{"delay_seconds": 0.4, "text": "done"}]}
+    calls = [delegation(f"n{number}", f"c{number}") for number in range(6)]
+    began = asyncio.get_running_loop().time()
+    run = await _delegate(tmp_path, [_delegating(*calls), slow], subagents={"max_running": max_running})
+    took = asyncio.get_running_loop().time() - began
+    assert all(result.text == "Task Succeeded. Result: done" for result in _results(run))
+    # Waiting alone tells them apart: what one round costs beside its delay is left room for.
+    assert took >= rounds * 0.4
+    assert len(_events(run, "task_completed")) == 6
