@@ -211,6 +211,27 @@ async def test_a_cancelled_start_leaves_nothing_open(tmp_path: Path) -> None:
         assert app.is_started
 
 
+async def test_a_second_starter_begins_anew_when_the_first_is_cancelled(tmp_path: Path) -> None:
+    log: list[str] = []
+
+    @provider("slow_to_close")
+    class SlowToClose(Hanging):
+        async def _close(self) -> None:
+            await asyncio.sleep(0.02)
+            await super()._close()
+
+    SlowToClose.log = log
+    components = {"recorder": {"a": {"backend": "slow_to_close", "hang": "start"}}}
+    app = Application(providers=(SlowToClose,), workspace_dir=tmp_path, components=components)
+    first, second = asyncio.create_task(app.start()), asyncio.create_task(app.start())
+    await ticks()
+    first.cancel()
+    await asyncio.wait_for(second, 5)
+    assert first.cancelled()
+    assert log == ["start a", "close a", "closed a", "start a"]
+    await app.close()
+
+
 async def test_a_timed_out_close_goes_on_and_a_later_one_waits_for_its_end(tmp_path: Path) -> None:
     log: list[str] = []
     go = asyncio.Event()
