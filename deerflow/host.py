@@ -22,6 +22,7 @@ from deerflow.extensions.services import RunningServices, start_services
 from deerflow.persistence import Database, open_checkpointer, open_database
 from deerflow.runs.parts import RunParts
 from deerflow.runs.service import RunService
+from deerflow.runs.thread_states import ThreadStates
 
 OBSERVATION_DRAIN_SECONDS = 5.0
 
@@ -48,6 +49,7 @@ class Host:
     checkpointer: BaseCheckpointSaver[Any]
     assembler: Assembler
     runs: RunService
+    states: ThreadStates
 
 
 @asynccontextmanager
@@ -63,11 +65,10 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             stack.callback(loop.release)
         services = await _start_services(config, options, database)
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        runs = RunService(
-            RunParts(config, database.stores, assembler, options.mounts, checkpointer=checkpointer)
-        )
+        parts = RunParts(config, database.stores, assembler, options.mounts, checkpointer=checkpointer)
+        runs = RunService(parts)
         try:
-            yield Host(config, database, checkpointer, assembler, runs)
+            yield Host(config, database, checkpointer, assembler, runs, ThreadStates(parts, runs))
         finally:
             drain_seconds = options.drain_seconds
             if drain_seconds is None:
@@ -84,6 +85,7 @@ async def _start_services(
         app_store=options.services_of.app_store,
         policy=lead_policy(config),
         session_factory=database.session_factory,
+        run_evidence_reader=database.evidence,
     )
     return await start_services(options.services_of, deps)
 

@@ -54,6 +54,10 @@ class ActiveRun:
         return self.request.thread_id
 
     @property
+    def user_id(self) -> str | None:
+        return self.request.user_id
+
+    @property
     def is_delayed(self) -> bool:
         """Whether the run was asked for later than now, and has not begun."""
         return self._story is None and self.request.after_seconds > 0

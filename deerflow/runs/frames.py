@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from langgraph.types import StreamMode
 
+from deerflow.agents.authorship import is_summary
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.serialize import to_json_value
@@ -48,10 +49,12 @@ class FrameWriter:
             self.paused = True
             self.interrupts = tuple(to_json_value(list(chunk[_INTERRUPT])))
         elif mode == "updates":
-            self._recorder.note_update(chunk)
+            self._recorder.note_update(chunk, self.values)
         elif mode == "custom":
             self._recorder.note_custom(chunk)
 
     def _is_wanted(self, mode: str, chunk: Any) -> bool:
+        if mode == "messages" and is_summary(chunk[0]):
+            return False  # part of the state, but nobody said it
         # Clients that see updates get the interrupt there, and not a second time as state.
         return not (mode == "values" and _INTERRUPT in chunk and "updates" in self._asked)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
@@ -17,12 +18,17 @@ KEPT_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, eq=False)
 class EndedRun:
-    """A run that has ended, with the events that it left."""
+    """A run that has ended, with the events that it left.
+
+    `values` is its last state where no thread keeps it.
+    """
 
     run_id: str
     thread_id: str
+    user_id: str | None
     log: EventLog
     ending: Ending
+    values: Mapping[str, Any] | None = None
     ended_at_seconds: float = field(default_factory=time.monotonic)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from deerflow.agents.authorship import added_messages
 from deerflow.runs.record import NewRunEvent
 from deerflow.runs.serialize import to_json_value
 from deerflow.runs.stores import RunEventStore
@@ -41,13 +42,15 @@ class EventRecorder:
             kind = message.type if isinstance(message, BaseMessage) else "input"
             self.note(f"message.{kind}", "message", message)
 
-    def note_update(self, update: Mapping[str, Any]) -> None:
-        """Keep the messages that one step of the graph added."""
+    def note_update(self, update: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Keep the messages that one step of the graph added to `state`; summaries are none of them."""
+
+        def known_ids() -> set[str | None]:
+            return {message.id for message in state.get("messages", ()) if isinstance(message, BaseMessage)}
+
         for node_update in update.values():
-            messages = node_update.get("messages") if isinstance(node_update, Mapping) else None
-            for message in messages if isinstance(messages, list) else ():
-                if isinstance(message, BaseMessage):
-                    self.note(f"message.{message.type}", "message", message)
+            for message in added_messages(node_update, known_ids):
+                self.note(f"message.{message.type}", "message", message)
 
     def note_custom(self, payload: Any) -> None:
         """Keep what a tool or middleware sent; delegations are told apart by their type."""

@@ -13,6 +13,7 @@ from deerflow.cancellation import uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import supervise
 from deerflow.runs.lanes import ThreadLanes
@@ -61,6 +62,11 @@ class RunService:
         finally:
             self._arriving -= Counter({request.thread_id: 1})
 
+    @property
+    def accepting(self) -> bool:
+        """Whether new runs are taken."""
+        return self._accepting
+
     def find(self, run_id: str) -> ActiveRun | None:
         """The run, where it is under way in this process."""
         return self._active.get(run_id)
@@ -98,6 +104,12 @@ class RunService:
     async def remove(self, thread_id: str) -> bool:
         """Stop a thread's runs and remove it with all that belongs to it; whether it was there."""
         return await uninterrupted(self._remove(thread_id), name=f"remove thread {thread_id}")
+
+    async def remove_run(self, run_id: str, *, thread_id: str) -> bool:
+        """Stop a run and remove its record; whether it was there."""
+        await self.stop(run_id, reason="deleted")
+        self._recent.forget(run_id)
+        return await self._parts.stores.runs.delete(run_id, thread_id=thread_id)
 
     async def drain(self, drain_seconds: float) -> None:
         """Accept nothing more, let runs finish for `drain_seconds`, stop what is left, wait for it."""
@@ -165,7 +177,7 @@ class RunService:
             run.log.close()
             run.ended.set()
             if run.ending is not None:
-                self._recent.keep(EndedRun(run.run_id, run.thread_id, run.log, run.ending))
+                self._recent.keep(_ended(run, run.ending))
 
     async def _remove(self, thread_id: str) -> bool:
         for run in self.active_on(thread_id):
@@ -177,6 +189,11 @@ class RunService:
             return await remove_thread(thread_id, self._parts)
         finally:
             self._lanes.leave(thread_id, turn)
+
+
+def _ended(run: ActiveRun, ending: Ending) -> EndedRun:
+    values = run.values if run.request.temporary else None
+    return EndedRun(run.run_id, run.thread_id, run.user_id, run.log, ending, values)
 
 
 def _record(request: RunRequest) -> RunRecord:

@@ -1,0 +1,1 @@
+"""The host over HTTP: parse, authorise, call, format. Start with `app.py`."""

@@ -1,0 +1,86 @@
+"""The Gateway's application: extensions loaded once, routes, and a lifespan that is an open host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from deerflow_extension_api import EXTENSION_PRINCIPAL_RESOLVER_KEY
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
+
+from deerflow.config import AppConfig, config_from
+from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
+from deerflow.gateway.body_limit import BodyLimit
+from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
+from deerflow.gateway.identity import build_identity
+from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
+from deerflow.gateway.routes import system, thread_runs, threads
+from deerflow.host import HostOptions, open_host
+
+EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
+
+
+def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | None = None) -> FastAPI:
+    """The application. Extensions are loaded here, once, and published as the process-wide set.
+
+    `config` is an `AppConfig`, a path, a mapping, or `None` for the usual search. Raises `ConfigError` for
+    a configuration that cannot be used, `ExtensionLoadError` where a required extension fails to load.
+    """
+    config = config_from(config)
+    identity = build_identity(config)
+    loaded, diagnostics = load_extensions(config.plugins)
+    app = FastAPI(
+        title="deerflow",
+        routes=host_routes(),
+        lifespan=_lifespan_of(config, loaded),
+        middleware=_middlewares(),
+        exception_handlers=exception_handlers(),
+        redirect_slashes=False,
+    )
+    app.state.config = config
+    app.state.identity = identity
+    app.state.extensions = loaded
+    app.state.extension_diagnostics = diagnostics
+    setattr(app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY, identity)
+    set_loaded_extensions(loaded)
+    return app
+
+
+def host_routes() -> list[BaseRoute]:
+    """The host's own routes: every path that a contributed router must leave alone."""
+    resources = (system, threads, thread_runs)
+    return [route for resource in resources for route in resource.router.routes]
+
+
+def _middlewares() -> list[Middleware]:
+    """Outermost first."""
+    return [
+        Middleware(LoopbackOnly),
+        Middleware(
+            CORSMiddleware,
+            allow_origin_regex=LOOPBACK_ORIGIN,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=list(EXPOSED_HEADERS),
+        ),
+        Middleware(UnexpectedErrors),
+        Middleware(BodyLimit),
+    ]
+
+
+def _lifespan_of(config: AppConfig, loaded: LoadedExtensions) -> Any:
+    options = HostOptions(services_of=loaded, owns_notification_loop=True)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_host(config, options) as host:
+            app.state.host = host
+            yield
+        app.state.host = None
+
+    return lifespan

@@ -1,0 +1,45 @@
+"""What a route needs of the running application: its host, and for whom it acts."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from starlette.requests import Request
+
+from deerflow.errors import NotFoundError, UnavailableError
+from deerflow.host import Host
+from deerflow.runs.record import RunRecord, ThreadRecord
+from deerflow.runs.request import checked_id
+
+
+def host_of(request: Request) -> Host:
+    """The running host; `UnavailableError` before the start and after the end."""
+    host = getattr(request.app.state, "host", None)
+    if host is None:
+        raise UnavailableError("the host is not running: start the application's lifespan")
+    return cast(Host, host)
+
+
+def owner_of(request: Request) -> str | None:
+    """The owner of what this request makes and may see; None: there are no owners."""
+    return cast("str | None", request.app.state.identity.owner_of(request))
+
+
+async def thread_of(request: Request, thread_id: str) -> ThreadRecord:
+    """The thread; `NotFoundError` where there is none, or not for this caller."""
+    thread_id = checked_id(thread_id, "thread_id")
+    threads = host_of(request).database.stores.threads
+    thread = await threads.get(thread_id, user_id=owner_of(request))
+    if thread is None:
+        raise NotFoundError(f"there is no thread {thread_id}")
+    return thread
+
+
+async def run_of(request: Request, thread_id: str, run_id: str) -> RunRecord:
+    """The run on its thread; `NotFoundError` where there is none, or not for this caller."""
+    await thread_of(request, thread_id)
+    thread_id, run_id = checked_id(thread_id, "thread_id"), checked_id(run_id, "run_id")
+    run = await host_of(request).database.stores.runs.get(run_id, thread_id=thread_id)
+    if run is None:
+        raise NotFoundError(f"there is no run {run_id} on thread {thread_id}")
+    return run

@@ -1,0 +1,1 @@
+"""The routes of the Gateway: one file per resource."""

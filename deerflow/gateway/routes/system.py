@@ -1,0 +1,48 @@
+"""How the server is, and what it is."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from deerflow.gateway.current import host_of
+from deerflow.gateway.errors import error_response
+from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.responses import JsonResponse
+
+router = APIRouter(route_class=GatewayRoute, tags=["system"])
+
+_INFO = {
+    "version": version("deerflow"),
+    "langgraph_py_version": version("langgraph"),
+    "flags": {"assistants": True, "crons": False, "langsmith": False},
+    "host": {"kind": "deerflow"},
+}
+
+
+@router.get("/ok")
+async def ok() -> JsonResponse:
+    return JsonResponse({"ok": True})
+
+
+@router.get("/info")
+async def info() -> JsonResponse:
+    return JsonResponse(_INFO)
+
+
+@router.get("/health/live")
+async def live() -> JsonResponse:
+    """Whether the process answers."""
+    return JsonResponse({"status": "ok"})
+
+
+@router.get("/health/ready")
+async def ready(request: Request) -> JsonResponse:
+    """Whether runs are accepted: 503 before the start, during the shutdown, and without database."""
+    host = host_of(request)
+    if not host.runs.accepting:
+        return error_response(503, "the host is shutting down")
+    await host.database.stores.runs.get("00000000-0000-0000-0000-000000000000")
+    return JsonResponse({"status": "ok"})

@@ -1,0 +1,158 @@
+"""Runs on a thread."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
+from deerflow.gateway.current import host_of, owner_of, run_of, thread_of
+from deerflow.gateway.following import Following, find_run, join_run, locations, stream_run, wait_for_run
+from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.responses import JsonResponse
+from deerflow.gateway.run_bodies import RunBody, run_request
+from deerflow.gateway.selection import selected
+from deerflow.gateway.shapes import run_json
+from deerflow.gateway.sse import parse_last_event_id
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.ending import was_stopped
+from deerflow.runs.recent import EndedRun
+from deerflow.runs.record import RunStatus
+from deerflow.runs.request import checked_id
+
+router = APIRouter(route_class=GatewayRoute, tags=["runs"], prefix="/threads/{thread_id}/runs")
+
+CancelAction = Literal["interrupt", "rollback"]
+
+
+@router.post("")
+async def create(request: Request, thread_id: str, body: RunBody) -> Response:
+    """Start a run in the background."""
+    run = await _start(request, thread_id, body)
+    record = await run_of(request, thread_id, run.run_id)
+    location = locations(run, "stream")["Content-Location"]
+    return JsonResponse(run_json(record), headers={"Content-Location": location})
+
+
+@router.post("/stream")
+async def stream(request: Request, thread_id: str, body: RunBody) -> Response:
+    """Start a run and send its events as they come."""
+    run = await _start(request, thread_id, body)
+    return stream_run(request, run, Following(is_bound=body.on_disconnect == "cancel"))
+
+
+@router.post("/wait")
+async def wait(request: Request, thread_id: str, body: RunBody) -> Response:
+    """Start a run and send what it came to."""
+    run = await _start(request, thread_id, body)
+    return wait_for_run(request, run, is_bound=body.on_disconnect == "cancel")
+
+
+@router.get("")
+async def list_runs(
+    request: Request,
+    thread_id: str,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    status: RunStatus | None = None,
+    select: Annotated[list[str] | None, Query()] = None,
+) -> Response:
+    """The runs of a thread, newest first."""
+    thread = await thread_of(request, thread_id)
+    runs = await host_of(request).database.stores.runs.list_by_thread(
+        thread.thread_id, status=status, limit=limit, offset=offset
+    )
+    return JsonResponse(selected([run_json(run) for run in runs], select))
+
+
+@router.get("/{run_id}")
+async def get(request: Request, thread_id: str, run_id: str) -> Response:
+    """One run."""
+    return JsonResponse(run_json(await run_of(request, thread_id, run_id)))
+
+
+@router.delete("/{run_id}")
+async def delete(request: Request, thread_id: str, run_id: str) -> Response:
+    """Stop a run where it is under way, and remove its record; the thread's state stays."""
+    run = await run_of(request, thread_id, run_id)
+    if not await host_of(request).runs.remove_run(run.run_id, thread_id=run.thread_id):
+        raise NotFoundError(f"there is no run {run.run_id} on thread {run.thread_id}")
+    return Response(status_code=204)
+
+
+@router.get("/{run_id}/join")
+async def join(request: Request, thread_id: str, run_id: str, cancel_on_disconnect: bool = False) -> Response:
+    """What a run came to, once it has ended."""
+    run = await find_run(request, thread_id, run_id)
+    return await join_run(request, run, is_bound=cancel_on_disconnect)
+
+
+@router.get("/{run_id}/stream")
+async def join_stream(
+    request: Request,
+    thread_id: str,
+    run_id: str,
+    cancel_on_disconnect: bool = False,
+    stream_mode: Annotated[list[str] | None, Query()] = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The events of a run after `Last-Event-ID`; without it what comes from now on."""
+    after_id = parse_last_event_id(last_event_id)
+    run = await find_run(request, thread_id, run_id)
+    following = Following(after_id, _stream_modes(stream_mode), is_bound=cancel_on_disconnect)
+    return stream_run(request, run, following)
+
+
+@router.post("/{run_id}/cancel")
+async def cancel(
+    request: Request, thread_id: str, run_id: str, wait: bool = False, action: CancelAction = "interrupt"
+) -> Response:
+    """Stop a run. 202, also for one that was stopped before; with `wait` its state, once it has ended.
+
+    409 for a run that came to its own end.
+    """
+    refuse_rollback(action)
+    run = await find_run(request, thread_id, run_id)
+    if isinstance(run, ActiveRun):
+        await host_of(request).runs.stop(run.run_id, wait=wait)
+        values: Any = run.values
+    else:
+        _check_was_stopped(run)
+        values = {}
+    return JsonResponse(values, headers=locations(run, "join")) if wait else Response(status_code=202)
+
+
+def refuse_rollback(action: CancelAction) -> None:
+    """Rolling back is not on offer."""
+    if action == "rollback":
+        raise InvalidRequestError("action: 'rollback' is not available; use 'interrupt'")
+
+
+def _check_was_stopped(run: Any) -> None:
+    status = run.ending.status if isinstance(run, EndedRun) else run.status
+    stop_reason = run.ending.stop_reason if isinstance(run, EndedRun) else run.stop_reason
+    if not was_stopped(status, stop_reason):
+        raise ConflictError(f"run {run.run_id} is not under way here: it is {status.value!r}")
+
+
+async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
+    thread_id = checked_id(thread_id, "thread_id")
+    return await host_of(request).runs.start(run_request(body, thread_id, owner_of(request)))
+
+
+def _stream_modes(given: list[str] | None) -> list[str]:
+    """Modes may be repeated, or stand in one parameter as a JSON list."""
+    modes = [mode for mode in given or [] if mode]
+    if len(modes) == 1 and modes[0].startswith("["):
+        try:
+            listed = orjson.loads(modes[0])
+        except orjson.JSONDecodeError:
+            listed = None
+        if not isinstance(listed, list) or not all(isinstance(mode, str) for mode in listed):
+            raise InvalidRequestError("stream_mode: names of stream modes are needed, or a JSON list of them")
+        return listed
+    return modes
