@@ -13,13 +13,11 @@ from contextvars import Context, copy_context
 from threading import Condition, Event
 from typing import Any, Final
 
+from deerflow.cancellation import keep_alive
 from deerflow.errors import DeerFlowError
 from deerflow.extensions.hook_threads import Lane
 
 CANCEL_GRACE_SECONDS: Final = 1.0
-
-_left_behind: set[asyncio.Task[None]] = set()
-"""Tasks of hooks that were given up, until they end: the event loop itself would forget them."""
 
 
 class HandlerRefusedError(DeerFlowError, RuntimeError):
@@ -146,10 +144,11 @@ class TaskRun(_AsyncSettling):
         return self._outcome()
 
     def give_up(self) -> None:
+        if self._given_up:
+            return
         self._given_up = True
         if not self._asyncio_task.done():
-            _left_behind.add(self._asyncio_task)
-            self._asyncio_task.add_done_callback(_left_behind.discard)
+            keep_alive(self._asyncio_task)
             self._asyncio_task.cancel()
         self._release()
 
@@ -204,6 +203,8 @@ class _ThreadRun(HookRun):
 
     def give_up(self) -> None:
         with self._news:
+            if self._given_up:
+                return
             self._given_up = True
             self._stuck = self._started and not self.ended
         if self._stuck:

@@ -6,18 +6,15 @@ What a hook does wrong ends in one report; the model call or the tool's side eff
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from langgraph.errors import GraphBubbleUp
-from langgraph.graph.message import add_messages
-from langgraph.types import Command
 
 from deerflow.extensions.detached import detached_request, detached_result
-from deerflow.extensions.diagnostics import error_text, type_name
+from deerflow.extensions.diagnostics import error_text
 from deerflow.extensions.hook_runs import (
     CANCEL_GRACE_SECONDS,
     AsyncThreadRun,
@@ -26,6 +23,7 @@ from deerflow.extensions.hook_runs import (
     TaskRun,
 )
 from deerflow.extensions.hook_threads import Lane
+from deerflow.extensions.state_updates import describe_value, problem_of_update
 
 MOST_THREADS: Final = 64
 
@@ -136,7 +134,7 @@ class Isolation:
         elif run.error is not None:
             self._failed(hook, run.error)
         else:
-            problem = _problem_of_update(run.value, state)
+            problem = problem_of_update(run.value, state)
             if problem is None:
                 return run.value
             self.skipped(hook, problem)
@@ -149,7 +147,7 @@ class Isolation:
         elif run.error is not None:
             self._failed(hook, run.error)
         else:
-            returned = _describe_return(run.value)
+            returned = describe_value(run.value)
             self.skipped(hook, f"it returned {returned} without calling its handler, so the host called it")
 
     def _judge_end(self, call: WrapCall, run: HookRun, failure: BaseException | None) -> None:
@@ -216,25 +214,4 @@ def _misuse(call: WrapCall, run: HookRun, failure: BaseException | None) -> str 
     if run.error is not None or run.value is None or run.value is run.shown:
         return None
     kept = "the handler's failure" if failure is not None else "the real result"
-    return f"it returned {_describe_return(run.value)} of its own; {kept} was kept"
-
-
-def _problem_of_update(update: Any, state: Any) -> str | None:
-    if update is None:
-        return None
-    if not isinstance(update, (dict, Command)):
-        return f"it returned {_describe_return(update)}; a node hook returns a dict, a Command or None"
-    changes = update.update if isinstance(update, Command) else update
-    if isinstance(changes, dict) and "messages" in changes and isinstance(state, dict):
-        try:
-            add_messages(state.get("messages") or [], changes["messages"])
-        except Exception as error:  # noqa: BLE001 - would end the run when the graph applies it
-            return f"its messages cannot be added to the state: {error_text(error)}"
-    return None
-
-
-def _describe_return(value: Any) -> str:
-    if inspect.iscoroutine(value):
-        value.close()  # unawaited, it would only warn
-        return "a coroutine"
-    return "nothing" if value is None else f"an object of type {type_name(value)}"
+    return f"it returned {describe_value(run.value)} of its own; {kept} was kept"

@@ -1,0 +1,131 @@
+"""Contributed middlewares under test: isolated and folded, with what was reported about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+
+from deerflow.agents.fold import fold
+from deerflow.extensions.isolation import IsolatedMiddleware, isolate
+
+SOURCE = "acme:install"
+
+
+@dataclass
+class Reports:
+    """What the host said about contributed middlewares."""
+
+    messages: list[str] = field(default_factory=list)
+    errors: list[BaseException | None] = field(default_factory=list)
+
+    def __call__(self, source: str, message: str, *, error: BaseException | None = None) -> None:
+        assert source == SOURCE
+        self.messages.append(message)
+        self.errors.append(error)
+
+
+def isolated(
+    *middlewares: AgentMiddleware,
+    reports: Reports,
+    limit_seconds: float = 5.0,
+    inside: Sequence[AgentMiddleware] = (),
+) -> list[AgentMiddleware]:
+    """The middlewares as the host gives them to an agent, with its own ones `inside` of them."""
+    return fold([*wrappers(*middlewares, reports=reports, limit_seconds=limit_seconds), *inside])
+
+
+def wrappers(
+    *middlewares: AgentMiddleware, reports: Reports, limit_seconds: float = 5.0
+) -> list[IsolatedMiddleware]:
+    """The wrappers alone."""
+    return [
+        isolate(SOURCE, middleware, name=f"ext_{n}", hook_timeout_seconds=limit_seconds, report=reports)
+        for n, middleware in enumerate(middlewares)
+    ]
+
+
+class _Telling:
+    """A generator that yields requests for a handler, one step after the other."""
+
+    def __init__(self, story: Any) -> None:
+        self.story = story
+        self.move: Callable[[], Any] = lambda: next(story)
+        self.asked: Any = None
+        self.value: Any = None
+
+    def goes_on(self) -> bool:
+        try:
+            self.asked = self.move()
+        except StopIteration as end:
+            self.value = end.value
+            return False
+        return True
+
+    def take(self, result: Any) -> None:
+        self.move = lambda: self.story.send(result)
+
+    def fail(self, error: BaseException) -> None:
+        self.move = lambda: self.story.throw(error)
+
+
+def wrapping(kind: str, flavour: str, body: Callable[[Any], Any]) -> AgentMiddleware:
+    """A middleware `Contributed` whose wrap hook `kind` follows `body`, a generator function.
+
+    It gets the request, yields requests for the handler, is sent results, and returns the hook's own.
+    `flavour` says which sides there are: `both`, `sync` or `async`.
+    """
+
+    def hook(self: AgentMiddleware, request: Any, handler: Any) -> Any:
+        telling = _Telling(body(request))
+        while telling.goes_on():
+            try:
+                telling.take(handler(telling.asked))
+            except BaseException as error:
+                telling.fail(error)
+        return telling.value
+
+    async def ahook(self: AgentMiddleware, request: Any, handler: Any) -> Any:
+        await asyncio.sleep(0)
+        telling = _Telling(body(request))
+        while telling.goes_on():
+            try:
+                telling.take(await handler(telling.asked))
+            except BaseException as error:
+                telling.fail(error)
+        return telling.value
+
+    return contributed(flavour, {kind: hook}, {kind: ahook})
+
+
+def node(where: str, flavour: str, body: Callable[[Any], Any]) -> AgentMiddleware:
+    """A middleware `Contributed` whose node hook `where` returns `body(state)`."""
+
+    def hook(self: AgentMiddleware, state: Any, runtime: Any) -> Any:
+        return body(state)
+
+    async def ahook(self: AgentMiddleware, state: Any, runtime: Any) -> Any:
+        await asyncio.sleep(0)
+        return body(state)
+
+    return contributed(flavour, {where: hook}, {where: ahook})
+
+
+def contributed(flavour: str, sync: dict[str, Any], by_async: dict[str, Any]) -> AgentMiddleware:
+    """A middleware `Contributed` with the sides of this flavour."""
+    sides = {} if flavour == "async" else dict(sync)
+    if flavour != "sync":
+        sides.update({f"a{name}": hook for name, hook in by_async.items()})
+    return type("Contributed", (AgentMiddleware,), sides)()
+
+
+def reported(kind: str, side: str, flavour: str) -> str:
+    """The hook that a report names, when a run on `side` meets a hook of this flavour."""
+    return f"a{kind}" if side == "async" and flavour != "sync" else kind
+
+
+RUNS = [("sync", "both"), ("sync", "sync"), ("async", "both"), ("async", "async"), ("async", "sync")]
+"""Sides of a run and flavours of a hook that runs there."""
