@@ -15,6 +15,7 @@ from deerflow.errors import DeerFlowError
 _COMMANDS = {
     "demo": "deerflow.cli.demo",
     "chat": "deerflow.cli.chat",
+    "db": "deerflow.cli.db",
 }
 
 

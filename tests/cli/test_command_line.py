@@ -77,3 +77,13 @@ def test_help_names_the_commands(tmp_path: Path) -> None:
     assert done.returncode == 0
     for command in ("demo", "chat"):
         assert command in done.stdout
+
+
+def test_the_database_is_upgraded_once_and_a_revision_finds_nothing_to_do(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("database: {backend: sqlite}\n")
+    assert _run("db", "upgrade", cwd=tmp_path).stdout.startswith("upgraded from an empty database")
+    assert _run("db", "upgrade", cwd=tmp_path).stdout.startswith("the database is at this release")
+    written = _run("db", "revision", "--autogenerate", "-m", "nothing", "--dir", "versions", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    script = Path(written.stdout.strip()).read_text()
+    assert "op." not in script.partition("def upgrade")[2]
