@@ -35,6 +35,21 @@ class Registration:
         return f"'{path}'" if self.owner == self.cls.__module__ else f"'{self.owner}' ({path})"
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A class of a plugin that is imported when it is first used.
+
+    `target` is `module:Class`; `load` returns the class, or raises what is wrong with it.
+    """
+
+    owner: str
+    target: str
+    load: Callable[[], type]
+
+    def __str__(self) -> str:
+        return f"'{self.owner}' ({self.target})"
+
+
 _built_in: dict[Key, Registration] = {}
 
 
@@ -96,6 +111,7 @@ class ProviderRegistry:
 
     def __init__(self) -> None:
         self._providers: dict[Key, Registration] = dict(_built_in)
+        self._offers: dict[Key, list[Offer]] = {}
         self._frozen = False
 
     @property
@@ -124,8 +140,8 @@ class ProviderRegistry:
         self._load_built_in(category, backend)
         _add(self._providers, (category, backend), Registration(cls, owner or cls.__module__))
 
-    def add_provider(self, cls: Any, owner: str | None = None) -> None:
-        """Register a decorated class under the category and name that it declares itself."""
+    def add_provider(self, cls: Any, owner: str | None = None) -> Key:
+        """Register a decorated class under the category and name that it declares itself, and return them."""
         if not isinstance(cls, type):
             raise InvalidProviderError(
                 f"Provider implementation must be a class, not {type(cls).__name__} {cls!r:.60}"
@@ -135,22 +151,41 @@ class ProviderRegistry:
         if name is None:
             raise InvalidProviderError(f"{cls.__name__} must be decorated with @provider(name)")
         self.add(category, name, cls, owner)
+        return category, name
+
+    def offer(self, category: str, backend: str, offer: Offer) -> None:
+        """Take a class of a plugin without importing it.
+
+        Raises `ProviderConflictError` when the key has another owner. What was there before stays as it
+        is; what two plugins offer is refused to whoever asks for it.
+        """
+        if self._frozen:
+            raise RegistryFrozenError("Provider registry is frozen")
+        known = self._providers.get((category, backend)) or self._load_built_in(category, backend)
+        if known is not None:
+            raise _conflict((category, backend), known, offer)
+        offers = self._offers.setdefault((category, backend), [])
+        offers.append(offer)
+        _only_offer((category, backend), offers)
 
     def get(self, category: str, backend: str) -> type:
-        """The class behind a backend name; raises `UnknownProviderError` (a `ValueError`)."""
+        """The class behind a backend name; raises `UnknownProviderError` (a `ValueError`).
+
+        For a class of a plugin that cannot be used: the `AxonXError` that says why.
+        """
         registration = self.find(category, backend)
         if registration is None:
             raise UnknownProviderError(category, backend, self.backends(category))
         return registration.cls
 
     def find(self, category: str, backend: str) -> Registration | None:
-        """Class and owner, or `None`."""
+        """Class and owner, or `None`; raises as `get` for a class of a plugin that cannot be used."""
         registration = self._providers.get((category, backend))
-        return registration or self._load_built_in(category, backend)
+        return registration or self._load_built_in(category, backend) or self._load_offer(category, backend)
 
     def backends(self, category: str) -> tuple[str, ...]:
         """The backend names of a category, sorted."""
-        keys = self._providers.keys() | BUILT_IN_PATHS.keys()
+        keys = self._providers.keys() | BUILT_IN_PATHS.keys() | self._offers.keys()
         return tuple(sorted(name for kind, name in keys if kind == category))
 
     def freeze(self) -> None:
@@ -166,12 +201,33 @@ class ProviderRegistry:
         registration = self._providers[category, backend] = Registration(cls, module)
         return registration
 
+    def _load_offer(self, category: str, backend: str) -> Registration | None:
+        offers = self._offers.get((category, backend))
+        if not offers:
+            return None
+        offer = _only_offer((category, backend), offers)
+        registration = self._providers[category, backend] = Registration(offer.load(), offer.owner)
+        return registration
+
+
+def _only_offer(key: Key, offers: list[Offer]) -> Offer:
+    if len(offers) > 1:
+        kind = f"Task {key[1]!r}" if key[0] == "task" else f"Component backend {key[0]}:{key[1]}"
+        one_owner = len({offer.owner for offer in offers}) == 1
+        owners = " and ".join(str(offer) if one_owner else repr(offer.owner) for offer in offers)
+        raise ProviderConflictError(f"{kind} is provided by plugins {owners}; uninstall one of them")
+    return offers[0]
+
 
 def _add(providers: dict[Key, Registration], key: Key, new: Registration) -> None:
     old = providers.setdefault(key, new)
     if old is new or (old.cls is new.cls and old.owner == new.owner):
         return
-    raise ProviderConflictError(
+    raise _conflict(key, old, new)
+
+
+def _conflict(key: Key, old: Registration, new: Registration | Offer) -> ProviderConflictError:
+    return ProviderConflictError(
         f"Provider '{key[0]}:{key[1]}' is supplied by both {old} and {new}; "
         "rename one with @provider or leave one out"
     )

@@ -34,6 +34,8 @@ class AppContext:
         self.logs = ApplicationLogs(config)
         self.components: Components = MappingProxyType({})
         self.jobs: Mapping[str, BaseJob] = MappingProxyType({})
+        self.plugin_problems: list[tuple[str, str]] = []
+        self.unusable_jobs: dict[str, str] = {}
         self.schedulers: Mapping[str, BaseComponent] = MappingProxyType({})
         self.service: BaseComponent | None = None
         self.dispatcher: Dispatcher

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from axonx.components.base import BaseComponent
 from axonx.components.job.base import BaseJob
 from axonx.components.job.context import copied_containers
+from axonx.components.job.outcome import failure_text
 from axonx.components.registry import class_path
 from axonx.config import ApplicationConfig, JobConfig
 from axonx.core.app_context import AppContext
 from axonx.core.construction import construct
+from axonx.core.contribution import Contribution, merged_jobs, register_contributions, report_problem
 from axonx.core.dispatcher import Dispatcher
 from axonx.core.graph import ComponentGraph, Node, Phase
 from axonx.errors import ConfigurationError, InvalidProviderError
@@ -21,15 +23,6 @@ from axonx.errors import ConfigurationError, InvalidProviderError
 C = TypeVar("C", bound=BaseComponent)
 
 _OWN_SECTIONS = {"job": "jobs", "scheduler": "schedules", "service": "service"}
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What one plugin brings: classes by (category, backend), and Jobs by name."""
-
-    owner: str
-    providers: Mapping[tuple[str, str], type] = field(default_factory=dict)
-    jobs: Mapping[str, JobConfig] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ def compose(
     context.dispatcher = Dispatcher(context)
     nodes = list(_components(context))
     context.components = _by_category(nodes)
-    jobs = [_job(context, name, job) for name, job in _merged_jobs(config, contributions).items()]
+    jobs = list(_jobs(context, contributions))
     context.jobs = MappingProxyType({node.name: cast(BaseJob, node.component) for node in jobs})
     schedulers = list(_schedulers(context))
     context.schedulers = MappingProxyType({node.name: node.component for node in schedulers})
@@ -71,14 +64,8 @@ def _register(context: AppContext, providers: Iterable[type], contributions: Seq
         raise InvalidProviderError(
             f"providers must be a sequence of classes: providers=({providers.__name__},)"
         )
-    registry = context.registry
-    for cls in providers:
-        registry.add_provider(cls)
-    for contribution in contributions:
-        for (category, backend), cls in contribution.providers.items():
-            known = registry.find(category, backend)
-            if known is None or known.cls is not cls:
-                registry.add(category, backend, cls, contribution.owner)
+    given = {context.registry.add_provider(cls) for cls in providers}
+    register_contributions(context, given, contributions)
 
 
 def _components(context: AppContext) -> Iterator[Node]:
@@ -92,6 +79,19 @@ def _components(context: AppContext) -> Iterator[Node]:
             cls = _component_class(context, category, config.backend, BaseComponent)
             component = _build(context, cls, entry, name, config.backend, config.options)
             yield Node(Phase.COMPONENT, category, name, component)
+
+
+def _jobs(context: AppContext, contributions: Sequence[Contribution]) -> Iterator[Node]:
+    for name, entry in merged_jobs(context.config, contributions):
+        if entry.owner is None:
+            yield _job(context, name, entry.config)
+            continue
+        try:
+            yield _job(context, name, entry.config)
+        except Exception as error:  # noqa: BLE001 - a plugin's class may raise anything
+            problem = f"Job {name!r} cannot be built: {failure_text(error)}"
+            context.unusable_jobs[name] = f"plugin {entry.owner!r}: {problem}"
+            report_problem(context, entry.owner, problem)
 
 
 def _job(context: AppContext, name: str, config: JobConfig) -> Node:
@@ -149,25 +149,6 @@ def _build(
         own,
         lambda: cls(name=name, backend=backend, app_context=context, **own),
     )
-
-
-def _merged_jobs(config: ApplicationConfig, contributions: Sequence[Contribution]) -> dict[str, JobConfig]:
-    owners: dict[str, str] = {}
-    jobs = dict(config.jobs)
-    for contribution in contributions:
-        if both := sorted(config.jobs.keys() & contribution.jobs.keys()):
-            raise ConfigurationError(
-                f"Jobs provided by both application config and plugins: {', '.join(both)} "
-                f"(plugin {contribution.owner!r})"
-            )
-        for name, job in contribution.jobs.items():
-            first = owners.setdefault(name, contribution.owner)
-            if first != contribution.owner:
-                raise ConfigurationError(
-                    f"Job {name!r} is provided by plugins {first!r} and {contribution.owner!r}"
-                )
-            jobs[name] = job
-    return jobs
 
 
 def _by_category(nodes: Iterable[Node]) -> Mapping[str, Mapping[str, BaseComponent]]:

@@ -62,7 +62,8 @@ class Dispatcher:
         job = self._app_context.jobs.get(name)
         if job is None:
             known = ", ".join(self._app_context.jobs) or "none"
-            raise UnknownJobError(f"Unknown job: {name!r} (configured: {known})")
+            reason = self._app_context.unusable_jobs.get(name) or f"configured: {known}"
+            raise UnknownJobError(f"Unknown job: {name!r} ({reason})")
         return job
 
     def _check_accepting(self) -> None:

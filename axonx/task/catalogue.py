@@ -8,8 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, PydanticUserError
 
 from axonx.components.registry import ProviderRegistry, Registration
+from axonx.errors import AxonXError
 from axonx.task.base import BaseTask, description_of
-from axonx.task.errors import TaskDefinitionError, TaskError, UnknownTaskError
+from axonx.task.errors import TaskDefinitionError, UnknownTaskError
 from axonx.task.identity import TaskType, validate_registration_name
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class TaskCatalogue:
         for name in self.names():
             try:
                 found.append(self.definition(name) if include_schemas else self.info(name))
-            except (TaskError, PydanticUserError) as error:
+            except (AxonXError, PydanticUserError) as error:
                 _logger.warning("Task %r cannot be listed: %s", name, error)
         return found
 
