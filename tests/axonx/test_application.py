@@ -354,6 +354,31 @@ async def test_close_from_a_components_own_task_does_not_wait_for_itself(tmp_pat
     assert log == ["start a", "asked", "close a"]
 
 
+async def test_a_component_cannot_wait_for_the_start_that_it_belongs_to(tmp_path: Path) -> None:
+    @provider("impatient")
+    class Impatient(Recorder):
+        app: Application
+
+        async def _start(self) -> None:
+            await self.app.start()
+
+    Impatient.log = []
+    components = {"recorder": {"a": {"backend": "impatient"}}}
+    app = Impatient.app = Application(providers=(Impatient,), workspace_dir=tmp_path, components=components)
+    with pytest.raises(NotRunningError, match="Application is starting: its own work cannot wait"):
+        await app.start()
+
+
+async def test_a_slow_start_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("axonx.core.hook_watch.SLOW_START_SECONDS", 0.01)
+    app = hanging_app(tmp_path, [], {"a": "start"})
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(app.start(), 0.1)
+    assert "Component recorder:a has been starting for more than 0.01 s" in caplog.text
+
+
 async def test_start_and_close_run_in_one_task_whoever_calls_them(tmp_path: Path) -> None:
     tasks = []
 

@@ -73,12 +73,14 @@ class Call:
         """Cancel the running Step, once; again only when it has been abandoned. The first reason counts."""
         if self.task is not None and (self.stopped is None or self.abandoned):
             self.stopped = self.stopped or reason
+            self.sink.stop_waiting()
             self.task.cancel()
 
     async def leave(self) -> None:
         """The caller goes: cancel the call and wait until its Step has cleaned up, within the limit."""
         if self.is_over:
             return
+        self.sink.finish()
         await stop_calls((self,), StopReason.CALLER_LEFT, self.job._job_runtime.close_timeout_seconds)
 
     def abandon(self, seconds: float) -> None:
@@ -96,8 +98,7 @@ class Call:
     def _settle(self) -> None:
         if self.final is None:
             self.final = checked_response(self.response)
-            if isinstance(self.sink, EventChannel):
-                self.sink.finish()
+            self.sink.finish()
             if not self.ended.done():
                 self.ended.set_result(None)
 

@@ -53,6 +53,12 @@ class DiscardedEvents:
             self._unyielded = 0
             await asyncio.sleep(0)
 
+    def finish(self) -> None:
+        """Nothing to end: nobody reads."""
+
+    def stop_waiting(self) -> None:
+        """Nothing to end: nobody waits."""
+
 
 class EventChannel:
     """A buffer of `limit` events between the Steps of one call and one reader.
@@ -64,19 +70,24 @@ class EventChannel:
         self._workspace_path = workspace_path
         self._limit = limit
         self._finished = False
+        self._stopping = False
         self._reader: asyncio.Future[None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
         self.items: deque[StepEvent] = deque()
 
     async def emit(self, event: object) -> None:
-        """Append a checked copy; waits while the buffer is full; drops it when the call is over."""
+        """Append a checked copy; waits while the buffer is full.
+
+        Drops it when the call is over, and when the buffer is full while the call is being stopped: what a
+        Step says while it cleans up must not keep it from ending.
+        """
         checked = checked_event(event)
         if isinstance(checked, ArtifactEvent):
             await asyncio.to_thread(confined, self._workspace_path, checked.path)
         items = self.items
-        while len(items) >= self._limit and not self._finished:
+        while len(items) >= self._limit and not self._stopping:
             await self._wait_for_room()
-        if self._finished:
+        if self._finished or len(items) >= self._limit:
             return
         items.append(checked)
         if self._reader is not None:
@@ -105,6 +116,11 @@ class EventChannel:
         """The call is over: what is in the buffer can still be read, nothing more comes in."""
         self._finished = True
         self._wake_reader()
+        self.stop_waiting()
+
+    def stop_waiting(self) -> None:
+        """The call is being stopped: nobody waits for room any more."""
+        self._stopping = True
         while self._writers:
             self._wake_writer()
 

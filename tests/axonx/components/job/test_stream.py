@@ -159,6 +159,30 @@ async def test_closing_the_stream_waits_for_the_steps_finally(tmp_path: Path) ->
         assert job_tasks() == []
 
 
+async def test_what_a_step_emits_while_it_cleans_up_does_not_hold_it_back(tmp_path: Path) -> None:
+    cleaned = []
+
+    async def body(step: BaseStep) -> None:
+        try:
+            while True:
+                await step.emit(LogEvent())
+        finally:
+            for _ in range(5):
+                await step.emit(LogEvent(content="bye"))
+            cleaned.append(1)
+
+    app = step_app(tmp_path, body, job={"event_buffer_size": 2}, job_close_timeout_seconds=30)
+    async with app:
+        async with aclosing(app.stream_job("job")) as stream:
+            await anext(stream)
+        assert cleaned == [1]
+        unread = app.stream_job("job")
+        await anext(unread)
+        await asyncio.wait_for(app.close(), 5)
+        assert cleaned == [1, 1]
+        assert [event.kind async for event in unread] == ["log", "log", "result"]
+
+
 async def test_breaking_out_cancels_the_step_within_a_few_turns(tmp_path: Path) -> None:
     ticker = Ticker()
     async with step_app(tmp_path, ticker) as app:
