@@ -14,6 +14,8 @@ from axonx.core.app_context import AppContext
 from axonx.core.composition import compose
 from axonx.core.current import current_chain
 from axonx.core.lifespan import Lifespan, State
+from axonx.errors import NotRunningError
+from axonx.plugins.contributions import plugin_contributions
 
 
 class Application:
@@ -26,7 +28,8 @@ class Application:
     """
 
     def __init__(self, *, providers: Iterable[type] = (), **config: Any) -> None:
-        composition = compose(ApplicationConfig.of(config), providers)
+        checked = ApplicationConfig.of(config)
+        composition = compose(checked, providers, plugin_contributions(checked.plugins))
         self.context: AppContext = composition.context
         self._order = composition.order
         self._lifespan: Lifespan | None = None
@@ -52,6 +55,10 @@ class Application:
         while (lifespan := self._current()) is not None:
             if lifespan.state is State.RUNNING:
                 return
+            if current_chain(self.context):
+                raise NotRunningError(
+                    f"Application is {lifespan.state.value}: its own work cannot wait until it is started"
+                )
             await lifespan.settled()
         self._lifespan = Lifespan(self.context, self._order)
         await self._lifespan.start()
