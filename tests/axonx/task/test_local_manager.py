@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from blockbuster import blockbuster_ctx
 from pydantic import ValidationError
 from support import research
 from support.task_records import a_record, an_ended_process
@@ -77,7 +78,8 @@ async def sleeping(
 ) -> TaskHandle:
     """Submit a Task that sleeps, and return when it does."""
     handle = await manager.submit("act", {"action": action, "task_name": name})
-    await until((persistent(tmp_path, handle) / "started").exists)
+    started = persistent(tmp_path, handle) / "started"
+    await until(lambda: started.exists() and started.read_text() != "")
     return handle
 
 
@@ -524,6 +526,18 @@ async def test_a_run_whose_worker_died_unseen_is_settled_when_it_is_asked_for(
     TaskRecords(tmp_path).claim(record)
 
     assert (await manager.wait(record.task_id, record.run_id, timeout_seconds=10)).state == TaskState.FAILED
+
+
+async def test_the_event_loop_is_never_blocked(manager: BaseTaskManager, tmp_path: Path):
+    with blockbuster_ctx():
+        handle = await manager.submit("demo", {"x": 1, "y": 2})
+        assert [event async for event in manager.stream(handle.task_id, 0.02)]
+        assert (await manager.get_status(handle.task_id)).state == TaskState.SUCCEEDED
+        second = await manager.submit("act", {"action": "sleep"})
+        assert (await manager.get_status(second.task_id)).state in (TaskState.QUEUED, TaskState.RUNNING)
+        assert await manager.cancel(second.task_id)
+        assert await manager.read_log(second.task_id)
+        assert len(await manager.delete(await manager.list_ids())) == 2
 
 
 @pytest.mark.parametrize("grace", [-1, float("nan"), "long"])
