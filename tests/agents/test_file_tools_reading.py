@@ -110,13 +110,17 @@ def test_300_000_lines_can_be_read_from_anywhere(workspace: Workspace, read: Rea
     workspace.write("a.txt", "".join(f"line {i}\n" for i in range(300_000)).encode())
     assert read().endswith("line 1999\n[cut: 298000 more lines; read on with offset=2000]")
     assert read(offset=299_999) == "line 299999\n"
+    longest = read(limit=300_000)
+    assert len(longest) <= reading.MAX_CHARACTERS
+    assert re.search(r"\nline (\d+)\n\[cut: \d+ more lines; read on with offset=\d+\]$", longest)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lines=st.lists(st.integers(0, 90), max_size=60), limit=st.integers(1, 50))
+@given(lines=st.lists(st.integers(0, 40), max_size=60), limit=st.integers(1, 50))
 def test_following_the_notices_gives_the_whole_file(
-    workspace: Workspace, read: Read, lines: list[int], limit: int
+    workspace: Workspace, read: Read, monkeypatch: pytest.MonkeyPatch, lines: list[int], limit: int
 ) -> None:
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 500)
     text = "\n".join(f"{number}" * (number * number) for number in lines)
     workspace.write("a.txt", text.encode())
     assert _read_to_the_end(read, limit=limit) == (text or "[the file is empty]")

@@ -154,6 +154,8 @@ def test_a_search_ends_when_nobody_waits(workspace: Workspace) -> None:
     allowance.abandon()
     with pytest.raises(AbandonedError):
         _grep(workspace, "here", allowance)
+    with pytest.raises(AbandonedError):
+        searching.find_files(workspace, GlobArguments(pattern="*"), allowance)
 
 
 def test_what_vanishes_during_a_search_is_counted(
@@ -233,6 +235,12 @@ def test_a_line_of_many_pieces_is_found_once_and_lines_after_it_keep_their_numbe
     assert "xneedley" in found[0]
 
 
+def test_a_match_where_two_pieces_of_a_line_meet_is_found(workspace: Workspace) -> None:
+    piece = matching.MAX_PIECE_CHARACTERS
+    workspace.write("a.txt", b"x" * (piece - 3) + b"needle" + b"x" * piece)
+    assert "xneedlex" in _grep(workspace, "needle", path="a.txt")[0]
+
+
 def test_a_line_of_20_megabytes_and_300_000_lines_are_searched(workspace: Workspace) -> None:
     workspace.write("one.json", b"[" + b"1,2,3," * 3_300_000 + b"needle]")
     workspace.write("many.log", b"".join(b"line %d\n" % i for i in range(300_000)))
@@ -266,6 +274,10 @@ def test_other_encodings_are_searched_and_binary_files_counted(workspace: Worksp
     ]
     with pytest.raises(WorkspaceError, match="is a binary file"):
         _grep(workspace, "x", path="image.png")
+
+
+def test_groups_are_not_kept_per_match() -> None:
+    assert matching.compiled("(a)(b)", is_literal=False, ignores_case=False).groups == 0
 
 
 def test_an_expression_is_forgotten_after_its_search(workspace: Workspace) -> None:

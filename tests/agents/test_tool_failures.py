@@ -189,6 +189,17 @@ async def test_cancelling_the_run_cancels_it() -> None:
     assert len(model.seen) == 1
 
 
+async def test_a_cancelled_call_ends_as_cancelled_and_not_with_a_result() -> None:
+    async def endless(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    asyncio_task = asyncio.create_task(ToolFailures().awrap_tool_call(_request(), endless))
+    await asyncio.sleep(0)
+    asyncio_task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio_task
+
+
 async def test_a_part_of_the_tool_that_was_cancelled_is_its_own_failure() -> None:
     @tool
     async def work() -> str:
@@ -206,7 +217,9 @@ async def test_what_is_no_exception_of_a_tool_goes_on() -> None:
     def failing(request: Any) -> Any:
         raise NotThere
 
-    request: Any = type("Request", (), {"tool": None, "tool_call": {"name": "work", "id": "1", "args": {}}})()
-
     with pytest.raises(NotThere):
-        ToolFailures().wrap_tool_call(request, failing)
+        ToolFailures().wrap_tool_call(_request(), failing)
+
+
+def _request() -> Any:
+    return type("Request", (), {"tool": None, "tool_call": {"name": "work", "id": "1", "args": {}}})()

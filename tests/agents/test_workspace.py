@@ -7,6 +7,7 @@ import socket
 import stat
 from pathlib import Path
 
+import psutil
 import pytest
 
 from deerflow.agents.workspace import (
@@ -274,6 +275,35 @@ def test_kept_outputs_are_reached_by_name_and_not_listed(workspace: Workspace) -
     assert _names(workspace) == ["docs"]
     assert _names(workspace, OUTPUTS_FOLDER) == ["long.txt"]
     assert _read(workspace, f"{OUTPUTS_FOLDER}/long.txt") == "long"
+
+
+def test_no_descriptor_stays_open(mounted: Workspace, tmp_path: Path) -> None:
+    (mounted.root / "a" / "b").mkdir(parents=True)
+    (mounted.root / "a" / "out").symlink_to(tmp_path)
+    os.mkfifo(mounted.root / "a" / "pipe")
+    process = psutil.Process()
+    before = process.num_fds()
+    for _ in range(5):
+        mounted.write("a/b/c.txt", b"x")
+        _read(mounted, "a/b/c.txt")
+        _read(mounted, "docs/manual/one.md")
+        _names(mounted, "a/b")
+        next(mounted.entries("a"))
+        for path in (
+            "a",
+            "a/out",
+            "a/out/x",
+            "a/pipe",
+            "a/b/none",
+            "a/b/c.txt/x",
+            "docs/manual",
+            "docs/manual/out",
+        ):
+            with pytest.raises(WorkspaceError):
+                mounted.open_file(path)
+            with pytest.raises(WorkspaceError):
+                mounted.write(path if path != "a/b/none" else "a", b"")
+    assert process.num_fds() == before
 
 
 def test_workspaces_are_values(tmp_path: Path) -> None:
