@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from axonx import Application, BaseComponent, BaseStep, provider
+from axonx.components.job import JobResponse, ResultEvent
 
 StepBody = Callable[[BaseStep], Awaitable[None]]
 
@@ -78,3 +79,13 @@ async def ticks(count: int = 5) -> None:
     """Let the loop turn a few times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def outcome(app: Application, arguments: Any = None, job: str = "job") -> JobResponse:
+    """The response of a call, after checking that both ways to call agree on it."""
+    response = await app.run_job(job, arguments)
+    events = [event async for event in app.stream_job(job, arguments)]
+    results = [event for event in events if isinstance(event, ResultEvent)]
+    assert results == events[-1:]
+    assert results[0].model_dump(exclude={"kind"}) == response.model_dump()
+    return response

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from support.axonx_app import StepBody, step, step_app
+from support.axonx_app import outcome, step, step_app
 
 from axonx import Application, BaseStep, provider
-from axonx.components.job import JobResponse, ProgressEvent, ResultEvent, RuntimeContext
+from axonx.components.job import JobResponse, ProgressEvent, RuntimeContext
 from axonx.errors import (
     ArgumentsTypeError,
     InvalidArgumentsError,
@@ -26,16 +25,6 @@ TEXT = {
     "required": ["text"],
     "additionalProperties": False,
 }
-
-
-async def outcome(app: Application, arguments: Any = None, job: str = "job") -> JobResponse:
-    """The response of a call, after checking that both ways to call agree on it."""
-    response = await app.run_job(job, arguments)
-    events = [event async for event in app.stream_job(job, arguments)]
-    results = [event for event in events if isinstance(event, ResultEvent)]
-    assert results == events[-1:]
-    assert results[0].model_dump(exclude={"kind"}) == response.model_dump()
-    return response
 
 
 async def answer_text(step: BaseStep) -> None:
@@ -191,116 +180,6 @@ async def test_a_step_may_replace_its_response(tmp_path: Path) -> None:
         assert (await outcome(app)).answer == "mine"
 
 
-async def raise_cancelled(step: BaseStep) -> None:
-    raise asyncio.CancelledError
-
-
-async def cancel_itself(step: BaseStep) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-
-
-async def raise_base_exception(step: BaseStep) -> None:
-    class Odd(BaseException):
-        pass
-
-    raise Odd("odd")
-
-
-class Unprintable(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError
-
-
-async def raise_unprintable(step: BaseStep) -> None:
-    raise Unprintable
-
-
-async def raise_group(step: BaseStep) -> None:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(asyncio.sleep(0))
-        raise ValueError("inside")
-
-
-@pytest.mark.parametrize(
-    ("body", "answer"),
-    [
-        (raise_cancelled, "CancelledError: "),
-        (cancel_itself, "CancelledError: "),
-        (raise_base_exception, "Odd: odd"),
-        (raise_unprintable, "Unprintable: (its text cannot be printed)"),
-        (raise_group, "ExceptionGroup: "),
-    ],
-)
-async def test_whatever_a_step_raises_is_a_failure_result(
-    tmp_path: Path, body: StepBody, answer: str
-) -> None:
-    async with step_app(tmp_path, body, nothing) as app:
-        response = await outcome(app)
-        assert not response.success
-        assert response.answer.startswith(answer)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-
-
-def assigns(field: str, value: Any) -> StepBody:
-    async def body(step: BaseStep) -> None:
-        step.response.answer = "kept?"
-        setattr(step.response, field, value)
-
-    return body
-
-
-CYCLE: list[Any] = []
-CYCLE.append(CYCLE)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "part"),
-    [
-        ("answer", object(), "cannot be written as JSON"),
-        ("answer", "\ud800", "cannot be written as JSON"),
-        ("answer", CYCLE, "cannot be written as JSON"),
-        ("answer", b"\xff", "cannot be written as JSON"),
-        ("answer", iter([1]), "response.answer is a list_iterator"),
-        ("metadata", "str", "response.metadata: Input should be a valid dictionary"),
-        ("metadata", {1: 2}, "response.metadata"),
-        ("metadata", {"lock": threading.Lock()}, "cannot be written as JSON"),
-        ("success", "maybe", "response.success: Input should be a valid boolean"),
-    ],
-)
-async def test_a_response_that_cannot_be_sent_is_a_failure(
-    tmp_path: Path, field: str, value: Any, part: str
-) -> None:
-    async with step_app(tmp_path, assigns(field, value)) as app:
-        response = await outcome(app)
-    assert not response.success
-    assert part in response.answer
-    assert response.metadata == {}
-    response.model_dump_json()
-
-
-async def test_a_failure_survives_broken_metadata(tmp_path: Path) -> None:
-    async def body(step: BaseStep) -> None:
-        step.response.metadata = "broken"  # type: ignore[assignment]
-        raise LookupError("the reason")
-
-    async with step_app(tmp_path, body) as app:
-        assert await outcome(app) == JobResponse(answer="LookupError: the reason", success=False)
-
-
-async def test_a_response_that_is_none_at_all_is_a_failure(tmp_path: Path) -> None:
-    async def body(step: BaseStep) -> None:
-        step.response = {"answer": 1}  # type: ignore[assignment]
-
-    async with step_app(tmp_path, body) as app:
-        response = await outcome(app)
-    assert not response.success
-
-
 async def test_an_argument_that_cannot_be_copied_is_a_failure_result(tmp_path: Path) -> None:
     async with step_app(tmp_path, nothing) as app:
         response = await outcome(app, {"lock": threading.Lock()})
@@ -384,69 +263,6 @@ def test_a_job_that_cannot_work_fails_in_the_constructor(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Application(workspace_dir=tmp_path, jobs={"job": entry})
-
-
-def tenant_step(backend: str, schema: Mapping[str, Any]) -> type[BaseStep]:
-    @provider(backend)
-    class Tenant(BaseStep):
-        injected_parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tenant": schema}
-
-        async def execute(self) -> None:
-            self.response.answer = self.context.get("tenant")
-
-    return Tenant
-
-
-STRING = {"type": "string"}
-
-
-async def test_injected_values_come_from_the_framework_only(tmp_path: Path) -> None:
-    async with Application(
-        providers=(tenant_step("tenant", STRING),),
-        workspace_dir=tmp_path,
-        jobs={"job": {"steps": [{"backend": "tenant"}], "defaults": {"tenant": "default"}}},
-    ) as app:
-        with pytest.raises(ValueError, match="System-owned arguments cannot be supplied by callers: tenant"):
-            await app.run_job("job", {"tenant": "me"})
-        run = app.context.dispatcher.run
-        assert (await run("job")).answer == "default"
-        assert (await run("job", system={"tenant": "acme"})).answer == "acme"
-        with pytest.raises(
-            ValueError, match="Invalid system arguments for job 'job': tenant: 3 is not of type"
-        ):
-            await run("job", system={"tenant": 3})
-        with pytest.raises(ValueError, match=r"Invalid system arguments .* \('other' was unexpected\)"):
-            await run("job", system={"other": 3})
-        events = [event async for event in app.context.dispatcher.stream("job", system={"tenant": "b"})]
-        assert events[-1].answer == "b"  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("steps", "properties", "message"),
-    [
-        (["a"], {"tenant": {}}, "Job parameters conflict with injected parameters: tenant"),
-        (["a", "b"], {}, "Conflicting injected Job parameter: 'tenant'"),
-    ],
-)
-def test_injected_parameters_must_not_conflict(
-    tmp_path: Path, steps: list[str], properties: dict[str, Any], message: str
-) -> None:
-    jobs = {
-        "job": {
-            "parameters": {"type": "object", "properties": properties},
-            "steps": [{"backend": name} for name in steps],
-        }
-    }
-    providers = (tenant_step("a", STRING), tenant_step("b", {"type": "integer"}))
-    with pytest.raises(ValueError, match=message):
-        Application(providers=providers, workspace_dir=tmp_path, jobs=jobs)
-
-
-async def test_steps_may_share_an_injected_parameter(tmp_path: Path) -> None:
-    providers = (tenant_step("a", STRING), tenant_step("b", dict(STRING)))
-    jobs = {"job": {"steps": [{"backend": "a"}, {"backend": "b"}]}}
-    async with Application(providers=providers, workspace_dir=tmp_path, jobs=jobs) as app:
-        assert (await app.context.dispatcher.run("job", system={"tenant": "x"})).answer == "x"
 
 
 async def test_an_open_schema_accepts_anything_even_a_target(tmp_path: Path) -> None:
