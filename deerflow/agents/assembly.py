@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deerflow_extension_api import AgentBuildContext
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
@@ -17,7 +18,11 @@ from typing_extensions import TypedDict
 from deerflow.agents.descriptor import AssemblyFacts, describe
 from deerflow.agents.file_tools import WorkspaceFinder
 from deerflow.agents.fold import fold
+from deerflow.agents.middlewares.compaction import Compacting, Compaction
+from deerflow.agents.middlewares.compaction_sizes import usable_sizes
+from deerflow.agents.run_scope import RunScope
 from deerflow.agents.stack import StackPlan, build_stack
+from deerflow.agents.system_calls import SystemModels
 from deerflow.config.limits import TokenBudgetConfig
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
@@ -54,6 +59,8 @@ class AgentPlan:
     tools: Sequence[BaseTool]
     budget: TokenBudgetConfig
     workspace_of: WorkspaceFinder
+    scope_of: Callable[[Any], RunScope]
+    system_models: SystemModels
     max_turns: int | None = None
     approvals: Sequence[AgentMiddleware[Any, Any]] = ()
     application: Sequence[AgentMiddleware[Any, Any]] = ()
@@ -90,6 +97,7 @@ def assemble(plan: AgentPlan) -> Assembly:
             budget=plan.budget,
             max_turns=plan.max_turns,
             approvals=plan.approvals,
+            compaction=_compaction(plan, model),
             application=plan.application,
             workspace_of=plan.workspace_of,
         )
@@ -108,3 +116,15 @@ def assemble(plan: AgentPlan) -> Assembly:
         facts = AssemblyFacts(plan.context, options, record, plan.prompt, plan.tools, stack, placements)
         notify_assembly(plan.snapshot, describe(facts))
     return Assembly(graph, record.name, plan.snapshot)
+
+
+def _compaction(plan: AgentPlan, model: BaseChatModel) -> list[Compaction]:
+    section = plan.config.summarization
+    if not section.enabled:
+        return []
+    name = plan.context.model_name or plan.config.models[0].name
+    trigger, keep = usable_sizes(section, model, name)
+    if not trigger:
+        return []
+    writer = section.model_name or name
+    return [Compaction(Compacting(trigger, keep, model, writer, plan.system_models, plan.scope_of))]

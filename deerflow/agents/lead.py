@@ -24,6 +24,7 @@ from deerflow.agents.stack import lead_approvals, subagent_approvals
 from deerflow.agents.subagents.capacity import SubagentCapacity
 from deerflow.agents.subagents.catalogue import SubagentType, subagent_catalogue
 from deerflow.agents.subagents.delegate import Crew
+from deerflow.agents.system_calls import SystemModels
 from deerflow.agents.task_tool import build_task_tool
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
@@ -46,6 +47,7 @@ class Assembler:
         self.config = config
         self.catalogue = subagent_catalogue(config)
         self.capacity = SubagentCapacity(config.subagents)
+        self.system_models = SystemModels(config)
         self._checkpointer = checkpointer
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
@@ -56,9 +58,10 @@ class Assembler:
     async def lead(self, snapshot: LoadedExtensions, options: RequestOptions) -> Assembly:
         """The lead graph of `snapshot` for these request options."""
         key = ("lead", snapshot, replace(options, goal=None))
-        return self._find(key) or await asyncio.to_thread(
-            self._build, key, self._lead_plan, snapshot, options
-        )
+        found = self._find(key)
+        if found is None:
+            found = await asyncio.to_thread(self._build, key, self._lead_plan, snapshot, options)
+        return found
 
     def lead_now(self, snapshot: LoadedExtensions, options: RequestOptions) -> Assembly:
         """The same, built in the calling thread."""
@@ -126,6 +129,8 @@ class Assembler:
             tools=_allowed(tools, allowed),
             budget=config.token_budget,
             workspace_of=scopes.workspace_of,
+            scope_of=scopes.scope_of,
+            system_models=self.system_models,
             approvals=lead_approvals(options.approve_tools),
             application=[*self._application(), *self._lead_only],
             checkpointer=self._checkpointer,
@@ -151,6 +156,8 @@ class Assembler:
             budget=kind.limits.token_budget,
             max_turns=kind.limits.max_turns,
             workspace_of=scopes.workspace_of,
+            scope_of=scopes.scope_of,
+            system_models=self.system_models,
             approvals=subagent_approvals(options.approve_tools),
             application=self._application(),
         )

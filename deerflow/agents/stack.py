@@ -34,6 +34,7 @@ class StackPlan:
     budget: TokenBudgetConfig
     max_turns: int | None
     approvals: Sequence[Middleware]
+    compaction: Sequence[Middleware]
     application: Sequence[Middleware]
     workspace_of: WorkspaceFinder
 
@@ -46,6 +47,7 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
         RunLimits(budget=plan.budget, max_turns=plan.max_turns),
         *placed.tool_visible,
         *placed.model_logical,
+        *plan.compaction,
         *plan.approvals,
         ToolOutputLimit(plan.workspace_of),
         ToolFailures(),

@@ -20,7 +20,7 @@ class Conversation:
 
     @classmethod
     def read(cls, messages: Sequence[BaseMessage]) -> Conversation:
-        at = max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=None)
+        at = max((i for i, message in enumerate(messages) if _is_prompt(message)), default=None)
         if at is None:
             return cls(tuple(messages), "", tuple(messages))
         return cls(tuple(messages), text_of(messages[at].content), tuple(messages[at + 1 :]))
@@ -47,6 +47,11 @@ class Conversation:
             digest.update(f"\0{message.type}\0".encode())
             digest.update(text_of(message.content).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+
+def _is_prompt(message: BaseMessage) -> bool:
+    # LangChain keeps summaries of older messages as human ones; nobody asks anything in them.
+    return isinstance(message, HumanMessage) and message.additional_kwargs.get("lc_source") != "summarization"
 
 
 def text_of(content: Any) -> str:

@@ -19,12 +19,13 @@ class ReadTimeout(type("TimeoutException", (Exception,), {})):  # type: ignore[m
     """As httpx names it."""
 
 
-@pytest.mark.parametrize(
-    "error",
-    [*map(StatusError, (408, 409, 429, 500, 503, 529)), ConnectionResetError(), TimeoutError()]
-    + [APIConnectionError(), ReadTimeout()],
-    ids=repr,
-)
+FAILURES = [
+    *map(StatusError, (408, 409, 429, 500, 503, 529)),
+    *(ConnectionResetError(), TimeoutError(), APIConnectionError(), ReadTimeout()),
+]
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=repr)
 def test_failure_of_the_moment_is_transient(error: Exception) -> None:
     assert is_transient(error)
 

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import var_child_runnable_config
 
 from deerflow.agents.assembly import Assembly
+from deerflow.agents.authorship import added_messages
 from deerflow.agents.middlewares.run_limits import STOP_REASON_KEY
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.subagents.capacity import SubagentCapacity
@@ -203,8 +204,7 @@ async def _converse(child: _Child, crew: Crew) -> None:
 
 def _note(child: _Child, node_update: Any) -> None:
     """Keep the latest answer and tell the parent's stream what was done."""
-    messages = node_update.get("messages") if isinstance(node_update, Mapping) else None
-    for message in messages if isinstance(messages, list) else ():
+    for message in added_messages(node_update):
         if isinstance(message, AIMessage):
             stop_reason = message.response_metadata.get(STOP_REASON_KEY)
             if stop_reason is not None:
