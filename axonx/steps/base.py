@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from axonx.components.base import ComponentBase
+from axonx.components.job.channel import DiscardedEvents
 
 if TYPE_CHECKING:
     from axonx.components.job.context import RuntimeContext
@@ -35,9 +36,9 @@ class BaseStep(ComponentBase, ABC):
 
     context: RuntimeContext
     response: JobResponse
-    _event_sink: EventSink
+    _event_sink: EventSink | None = None
 
-    def bind(self, context: RuntimeContext, response: JobResponse, sink: EventSink) -> None:
+    def _bind(self, context: RuntimeContext, response: JobResponse, sink: EventSink) -> None:
         """Attach this instance to one call; the pipeline does it before `execute`."""
         self.context = context
         self.response = response
@@ -51,6 +52,8 @@ class BaseStep(ComponentBase, ABC):
         """Send an event to whoever streams the call; waits while the call's buffer is full.
 
         The event is checked and copied, so that changing it afterwards changes nothing that was sent.
+        Outside of a call, as in a unit test of the Step, it is only checked.
         Raises `InvalidEventError` (a `TypeError`) for anything that a Step may not emit.
         """
-        return self._event_sink.emit(event)
+        sink = self._event_sink or DiscardedEvents(self.workspace_path)
+        return sink.emit(event)

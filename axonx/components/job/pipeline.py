@@ -78,7 +78,7 @@ class PipelineJob(BaseJob):
         for plan in self._plans:
             call.step = plan.entry
             step = plan.build(self)
-            step.bind(context, call.response, call.sink)
+            step._bind(context, call.response, call.sink)
             execution = step.execute()
             if not hasattr(execution, "__await__"):
                 raise TypeError(f"{plan.cls.__qualname__}.execute must be 'async def'")
