@@ -27,6 +27,7 @@ from axonx.task.progress import TaskProgress
 from axonx.task.records import TaskRecords
 from axonx.task.stepping import call_step, opened_steps, step_name
 
+_MOST_NAMES = 100
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -89,9 +90,19 @@ class TaskRequest:
 def new_record(request: TaskRequest, kind: str, records: TaskRecords) -> TaskMetadata:
     """A queued record that this process supervises; nothing is written. Raises ValueError."""
     created_at = datetime.now(timezone_named(request.timezone))
-    identity = identity_of(
-        request.task_cls, request.input_params, reg_name=request.reg_name, task_id=None, created_at=created_at
+    identify = partial(
+        identity_of,
+        request.task_cls,
+        request.input_params,
+        reg_name=request.reg_name,
+        task_id=None,
+        created_at=created_at,
     )
+    identity = identify()
+    for _ in range(_MOST_NAMES):  # a generated name must not replace a Task that has the same by chance
+        if request.input_params.task_name or not records.layout.task_dir(str(identity)).exists():
+            break
+        identity = identify()
     log_path = records.layout.log_path(str(identity)).relative_to(records.layout.workspace_path)
     return TaskMetadata(
         task_id=str(identity),

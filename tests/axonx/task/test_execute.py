@@ -489,6 +489,15 @@ def test_a_rerun_finds_its_persistent_files_only(run: Callable[..., TaskExecutio
     assert (ScriptedTask.latest.persistent_dir / "runs").read_text() == "3"
 
 
+def test_a_generated_name_replaces_no_other_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    names = iter(["first", "first", "first", "second"])
+    monkeypatch.setattr("axonx.task.base.generated_task_name", lambda created_at: next(names))
+
+    ids = [execute_task(RepeatWordTask, {}, workspace_path=tmp_path).metadata.task_id for _ in range(2)]
+
+    assert ids == ["etl#repeat_word#first", "etl#repeat_word#second"]
+
+
 def test_the_log_tells_the_story_without_values_of_variables(
     run: Callable[..., TaskExecution], tmp_path: Path
 ):
