@@ -19,7 +19,7 @@ from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.identity import build_identity
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
-from deerflow.gateway.routes import system, thread_runs, threads
+from deerflow.gateway.routes import assistants, stateless_runs, system, thread_runs, thread_state, threads
 from deerflow.host import HostOptions, open_host
 
 EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
@@ -53,7 +53,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 def host_routes() -> list[BaseRoute]:
     """The host's own routes: every path that a contributed router must leave alone."""
-    resources = (system, threads, thread_runs)
+    resources = (system, assistants, threads, thread_state, thread_runs, stateless_runs)
     return [route for resource in resources for route in resource.router.routes]
 
 

@@ -17,6 +17,8 @@ MAX_DELAY_SECONDS = 7 * 24 * 3600
 StreamMode = Literal[
     "values", "updates", "messages", "messages-tuple", "custom", "debug", "tasks", "checkpoints"
 ]
+_NOT_ON_OFFER = ("webhook", "feedback_keys", "langsmith_tracer", "strict_resume")
+
 NodeNames = Literal["*"] | list[str]
 Object = dict[str, Any]
 
@@ -80,10 +82,7 @@ class RunBody(BaseModel):
 
     @model_validator(mode="after")
     def _is_on_offer(self) -> RunBody:
-        unavailable = [
-            name for name in ("webhook", "feedback_keys", "langsmith_tracer") if getattr(self, name)
-        ]
-        unavailable += ["strict_resume"] if self.strict_resume else []
+        unavailable = [name for name in _NOT_ON_OFFER if getattr(self, name)]
         if unavailable:
             raise ValueError(f"this server does not offer: {', '.join(unavailable)}; leave it out")
         if self.multitask_strategy == "rollback":

@@ -90,9 +90,7 @@ def _task_json(task: PregelTask) -> Json:
         "path": task.path,
         "error": None if task.error is None else str(task.error),
         "interrupts": [interrupt_json(interrupt) for interrupt in task.interrupts],
-        "checkpoint": None
-        if state is None or isinstance(state, StateSnapshot)
-        else state.get("configurable"),
+        "checkpoint": state.get("configurable") if isinstance(state, dict) else None,
         "state": state_json(state) if isinstance(state, StateSnapshot) else None,
         "result": task.result,
     }

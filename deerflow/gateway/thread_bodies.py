@@ -2,18 +2,106 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from langgraph.types import StateUpdate
+from pydantic import BaseModel, ConfigDict, Field
+
+from deerflow.gateway.run_bodies import CheckpointBody
+from deerflow.runs.record import ThreadStatus
 
 Object = dict[str, Any]
+Limit = Annotated[int, Field(ge=1, le=1000)]
+Offset = Annotated[int, Field(ge=0)]
 
 
-class ThreadBody(BaseModel):
-    """A new thread."""
-
+class _Body(BaseModel):
     model_config = ConfigDict(extra="ignore")
+
+
+class UpdateBody(_Body):
+    """One change of the state, as if a node had made it."""
+
+    values: Any = None
+    as_node: str
+
+
+class SuperstepBody(_Body):
+    """Changes that belong to one step of the graph."""
+
+    updates: Annotated[list[UpdateBody], Field(min_length=1)]
+
+    def state_updates(self) -> list[StateUpdate]:
+        """The changes in LangGraph's form."""
+        return [StateUpdate(update.values, update.as_node) for update in self.updates]
+
+
+class ThreadBody(_Body):
+    """A new thread."""
 
     thread_id: str | None = None
     metadata: Object | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
+    supersteps: Annotated[list[SuperstepBody], Field(max_length=1000)] | None = None
+    ttl: None = None
+
+
+class ThreadPatchBody(_Body):
+    """Metadata to be merged into a thread's."""
+
+    metadata: Object | None = None
+    ttl: None = None
+
+
+class ThreadFilterBody(_Body):
+    """Which threads are meant."""
+
+    metadata: Object | None = None
+    status: ThreadStatus | None = None
+    values: None = None
+
+
+class ThreadSearchBody(ThreadFilterBody):
+    """Which threads to list, in which order, and how much of them."""
+
+    ids: Annotated[list[str], Field(max_length=1000)] | None = None
+    limit: Limit = 10
+    offset: Offset = 0
+    sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
+    extract: None = None
+
+
+class PruneBody(_Body):
+    """Threads to be removed."""
+
+    thread_ids: Annotated[list[str], Field(max_length=1000)]
+    strategy: Literal["delete"] = "delete"
+
+
+class StateAtBody(_Body):
+    """Which state to read."""
+
+    checkpoint: CheckpointBody
+    subgraphs: bool | None = None
+    select: None = None
+
+
+class StateUpdateBody(_Body):
+    """A change of the newest state, or of the one at a checkpoint."""
+
+    values: Object | list[Any] | None = None
+    as_node: str | None = None
+    checkpoint: CheckpointBody | None = None
+    checkpoint_id: str | None = None
+
+
+class HistoryBody(_Body):
+    """Which states to list."""
+
+    limit: Limit = 10
+    before: str | CheckpointBody | None = None
+    metadata: Object | None = None
+    checkpoint: CheckpointBody | None = None
+    select: None = None

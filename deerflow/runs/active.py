@@ -12,6 +12,7 @@ from deerflow.agents.run_scope import RunScope
 from deerflow.config.request import RequestOptions
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
+from deerflow.runs.record import RunRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.request import RunRequest
 
@@ -27,11 +28,13 @@ def _future() -> asyncio.Future[None]:
 class ActiveRun:
     """One run from its admission to its end.
 
-    `ended` is set after the stream's end was published; `values` is the newest state of the graph.
+    `record` is how it was recorded; `ended` is set after the stream's end was published; `values` is the
+    newest state of the graph.
     """
 
     request: RunRequest
     options: RequestOptions
+    record: RunRecord
     recorder: EventRecorder
     log: EventLog = field(default_factory=EventLog)
     ended: asyncio.Event = field(default_factory=asyncio.Event)

@@ -61,12 +61,13 @@ class ThreadStates:
         *,
         limit: int,
         before: str | None = None,
+        checkpoint_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[StateSnapshot]:
-        """States of the thread's root, newest first; `before` is the id of a checkpoint."""
+        """States of the root, newest first: those `before` a checkpoint, or the one at `checkpoint_id`."""
         graph = await self._graph_of(thread)
         states = graph.aget_state_history(
-            _config(thread.thread_id),
+            _config(thread.thread_id, checkpoint_id),
             limit=limit,
             before=None if before is None else _config(thread.thread_id, before),
             filter=dict(metadata) if metadata else None,

@@ -33,9 +33,7 @@ CancelAction = Literal["interrupt", "rollback"]
 async def create(request: Request, thread_id: str, body: RunBody) -> Response:
     """Start a run in the background."""
     run = await _start(request, thread_id, body)
-    record = await run_of(request, thread_id, run.run_id)
-    location = locations(run, "stream")["Content-Location"]
-    return JsonResponse(run_json(record), headers={"Content-Location": location})
+    return created(run)
 
 
 @router.post("/stream")
@@ -124,6 +122,12 @@ async def cancel(
         _check_was_stopped(run)
         values = {}
     return JsonResponse(values, headers=locations(run, "join")) if wait else Response(status_code=202)
+
+
+def created(run: ActiveRun) -> JsonResponse:
+    """A run that was started in the background, and where to find it."""
+    location = locations(run, "stream")["Content-Location"]
+    return JsonResponse(run_json(run.record), headers={"Content-Location": location})
 
 
 def refuse_rollback(action: CancelAction) -> None:

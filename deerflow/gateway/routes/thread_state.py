@@ -1,0 +1,94 @@
+"""The state of a thread: now, at a checkpoint, over time; and changes to it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deerflow.gateway.current import host_of, thread_of
+from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.responses import JsonResponse
+from deerflow.gateway.run_bodies import CheckpointBody, checkpoint_id_of
+from deerflow.gateway.shapes import checkpoint_json, state_json
+from deerflow.gateway.thread_bodies import HistoryBody, StateAtBody, StateUpdateBody
+from deerflow.runs.request import checked_id
+
+router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/{thread_id}")
+
+
+@router.get("/state")
+async def get(request: Request, thread_id: str, subgraphs: bool = False) -> Response:
+    """The newest state; before the first run an empty one."""
+    return await _state(request, thread_id, None, subgraphs)
+
+
+@router.get("/state/{checkpoint_id}")
+async def get_at(request: Request, thread_id: str, checkpoint_id: str, subgraphs: bool = False) -> Response:
+    """The state at a checkpoint."""
+    return await _state(request, thread_id, checked_id(checkpoint_id, "checkpoint_id"), subgraphs)
+
+
+@router.post("/state/checkpoint")
+async def post_at(request: Request, thread_id: str, body: StateAtBody) -> Response:
+    """The state at a checkpoint, which is given as a whole."""
+    checkpoint_id = checkpoint_id_of(body.checkpoint, checked_id(thread_id, "thread_id"))
+    return await _state(request, thread_id, checkpoint_id, bool(body.subgraphs))
+
+
+@router.post("/state")
+async def update(request: Request, thread_id: str, body: StateUpdateBody) -> Response:
+    """Change the state as if a node had; 409 while a run is under way."""
+    thread = await thread_of(request, thread_id)
+    checkpoint_id = checkpoint_id_of(body.checkpoint, thread.thread_id)
+    if body.checkpoint_id is not None:
+        checkpoint_id = checked_id(body.checkpoint_id, "checkpoint_id")
+    config = await host_of(request).states.update(
+        thread, body.values, as_node=body.as_node, checkpoint_id=checkpoint_id
+    )
+    checkpoint = checkpoint_json(config)
+    return JsonResponse(
+        {
+            "checkpoint": checkpoint,
+            "configurable": checkpoint,
+            "checkpoint_id": checkpoint and checkpoint["checkpoint_id"],
+        }
+    )
+
+
+@router.get("/history")
+async def history(
+    request: Request,
+    thread_id: str,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
+    before: str | None = None,
+) -> Response:
+    """States, newest first."""
+    return await post_history(request, thread_id, HistoryBody(limit=limit, before=before))
+
+
+@router.post("/history")
+async def post_history(request: Request, thread_id: str, body: HistoryBody) -> Response:
+    """States, newest first: those `before` a checkpoint, or the one at `checkpoint`."""
+    thread = await thread_of(request, thread_id)
+    before = body.before
+    if isinstance(before, CheckpointBody):
+        before = checkpoint_id_of(before, thread.thread_id)
+    elif before is not None:
+        before = checked_id(before, "before")
+    states = await host_of(request).states.history(
+        thread,
+        limit=body.limit,
+        before=before,
+        checkpoint_id=checkpoint_id_of(body.checkpoint, thread.thread_id),
+        metadata=body.metadata,
+    )
+    return JsonResponse([state_json(state) for state in states])
+
+
+async def _state(request: Request, thread_id: str, checkpoint_id: str | None, subgraphs: bool) -> Response:
+    thread = await thread_of(request, thread_id)
+    state = await host_of(request).states.read(thread, checkpoint_id=checkpoint_id, subgraphs=subgraphs)
+    return JsonResponse(state_json(state))
