@@ -57,7 +57,7 @@ class Call:
                 self._fail(self._stopped_text())
         except asyncio.CancelledError:
             self._fail(self._cancelled_text())
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the caller gets every failure as a response
             self._fail(failure_text(error) if self.stopped is None else self._stopped_text())
@@ -78,7 +78,7 @@ class Call:
 
     async def leave(self) -> None:
         """The caller goes: cancel the call and wait until its Step has cleaned up, within the limit."""
-        if self.is_over:
+        if self.is_over or self.abandoned:
             return
         self.sink.finish()
         await stop_calls((self,), StopReason.CALLER_LEFT, self.job._job_runtime.close_timeout_seconds)

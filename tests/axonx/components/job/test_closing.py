@@ -89,6 +89,27 @@ async def test_a_call_that_has_not_begun_yet_is_answered_too(tmp_path: Path) -> 
     assert (await caller).answer == CLOSED
 
 
+async def test_the_stream_of_an_abandoned_call_ends_at_once(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def deaf(step: BaseStep) -> None:
+        await step.emit(LogEvent())
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    app = step_app(tmp_path, deaf, job_close_timeout_seconds=0.3)
+    await app.start()
+    stream = app.stream_job("job")
+    await anext(stream)
+    await app.close()
+    async with asyncio.timeout(0.2):
+        assert [event.answer async for event in stream] == [CLOSED]  # type: ignore[union-attr]
+    release.set()
+
+
 async def test_a_deaf_step_is_abandoned_after_the_limit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,10 @@ async def raise_base_exception(step: BaseStep) -> None:
     raise Odd("odd")
 
 
+async def raise_system_exit(step: BaseStep) -> None:
+    raise SystemExit(3)
+
+
 class Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError
@@ -56,6 +60,7 @@ async def raise_group(step: BaseStep) -> None:
         (raise_cancelled, "CancelledError: "),
         (cancel_itself, "CancelledError: "),
         (raise_base_exception, "Odd: odd"),
+        (raise_system_exit, "SystemExit: 3"),
         (raise_unprintable, "Unprintable: (its text cannot be printed)"),
         (raise_group, "ExceptionGroup: "),
     ],
