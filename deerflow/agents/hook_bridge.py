@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 from deerflow.extensions.hook_threads import HOOK_THREADS
 
@@ -41,6 +41,8 @@ class _End:
             raise self.error
         return self.value
 
+
+_ENDS: Final = (GeneratorExit, KeyboardInterrupt, SystemExit)
 
 _Post = Callable[["_HandlerCall | _End"], object]
 
@@ -85,7 +87,8 @@ async def _serve(call: _HandlerCall, handler: AsyncHandler) -> None:
         call.reply.set_result(await asyncio_task)
     except BaseException as error:
         call.reply.set_exception(error)
-        if not isinstance(error, Exception) and _cancel_requests() > asked:
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if (cancelled and _cancel_requests() > asked) or isinstance(error, _ENDS):
             raise
 
 

@@ -17,7 +17,8 @@ from deerflow.cancellation import keep_alive
 from deerflow.errors import DeerFlowError
 from deerflow.extensions.hook_threads import Lane
 
-CANCEL_GRACE_SECONDS: Final = 1.0
+CANCEL_GRACE_SECONDS: Final = 0.5
+"""How long the host, itself cancelled, waits for a hook to clean up; hooks that stand around it add up."""
 
 
 class HandlerRefusedError(DeerFlowError, RuntimeError):
@@ -93,15 +94,16 @@ class _AsyncSettling(HookRun):
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._waker: asyncio.Future[None] | None = None
+        self._time_is_over = False
 
     async def settle(self, limit_seconds: float) -> None:
         """Wait until there is news, at most `limit_seconds`."""
         if self.has_news():
             return
-        over = self._loop.time() + limit_seconds
-        timer = self._loop.call_at(over, self._wake)
+        self._time_is_over = False
+        timer = self._loop.call_later(limit_seconds, self._end_of_time)
         try:
-            while self._loop.time() < over:
+            while not self._time_is_over:
                 self._waker = self._loop.create_future()
                 if self.has_news():
                     return
@@ -116,6 +118,10 @@ class _AsyncSettling(HookRun):
     async def _wind_down(self) -> None:
         """Take back the run as the host itself is cancelled."""
         raise NotImplementedError
+
+    def _end_of_time(self) -> None:
+        self._time_is_over = True
+        self._wake()
 
     def _wake(self) -> None:
         if self._waker is not None and not self._waker.done():

@@ -154,7 +154,7 @@ class Isolation:
         """Report what a hook did wrong at or after its handler; raise what it raised as control flow."""
         if not run.ended:
             self._timed_out(call.hook)
-        elif run.error is not None and run.error is not failure:
+        elif run.error is not None and not _same(run.error, failure):
             if failure is not None and isinstance(run.error, GraphBubbleUp):
                 self.skipped(call.hook, "it asked the graph to stop over a failure of its handler")
             else:
@@ -203,6 +203,12 @@ def _real_outcome(result: Any, failure: BaseException | None) -> Any:
     if failure is not None:
         raise failure
     return result
+
+
+def _same(error: BaseException, failure: BaseException | None) -> bool:
+    """Whether a hook only passed on the failure of its handler; cancellations may have changed hands."""
+    both_cancelled = isinstance(error, asyncio.CancelledError) and isinstance(failure, asyncio.CancelledError)
+    return error is failure or both_cancelled
 
 
 def _misuse(call: WrapCall, run: HookRun, failure: BaseException | None) -> str | None:

@@ -207,3 +207,24 @@ def test_jumps_that_are_no_list_are_refused() -> None:
     before_model.__can_jump_to__ = 5  # type: ignore[attr-defined]
     with pytest.raises(RejectedMiddlewareError, match="can_jump_to of before_model is int"):
         wrap(type("Jumping", (AgentMiddleware,), {"before_model": before_model})())
+
+
+@pytest.mark.parametrize("side", ["sync", "async"])
+async def test_wrappers_work_in_an_agent_that_is_not_folded(side: str) -> None:
+    seen: list[str] = []
+
+    class Watching(AgentMiddleware):
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            seen.append("before")
+
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            seen.append("model")
+            return handler(request)
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            seen.append("tool")
+            return await handler(request)
+
+    graph, _ = agent([wrap(Watching())], calls("greet", name="ada"), says("done"), tools=[greet])
+    assert texts((await run(graph, side))["messages"]) == ["hello", "", "hello ada", "done"]
+    assert seen == ["before", "model", *(["tool"] if side == "async" else []), "before", "model"]

@@ -435,3 +435,16 @@ async def test_time_in_the_handler_does_not_count() -> None:
     for side in SIDES:
         await run(graph, side)
     assert reports.messages == []
+
+
+@runs
+async def test_tokens_stream_through_contributed_hooks(side: str, flavour: str) -> None:
+    reports = Reports()
+    hook = wrapping("wrap_model_call", flavour, looks_on)
+    graph, _ = agent(isolated(hook, reports=reports), says("streamed"))
+    given = {"messages": [("user", "hello")]}
+    if side == "async":
+        parts = [part async for part in graph.astream(given, stream_mode="messages")]
+    else:
+        parts = await asyncio.to_thread(lambda: list(graph.stream(given, stream_mode="messages")))
+    assert texts([message for message, _ in parts]) == ["streamed"]

@@ -39,12 +39,12 @@ def isolated(
 
 
 def wrappers(
-    *middlewares: AgentMiddleware, reports: Reports, limit_seconds: float = 5.0
+    *middlewares: AgentMiddleware, reports: Reports, limit_seconds: float = 5.0, first: int = 0
 ) -> list[IsolatedMiddleware]:
-    """The wrappers alone."""
+    """The wrappers alone, numbered from `first` on."""
     return [
         isolate(SOURCE, middleware, name=f"ext_{n}", hook_timeout_seconds=limit_seconds, report=reports)
-        for n, middleware in enumerate(middlewares)
+        for n, middleware in enumerate(middlewares, first)
     ]
 
 
