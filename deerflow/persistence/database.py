@@ -60,14 +60,19 @@ async def open_database(config: AppConfig) -> AsyncIterator[Database]:
     if location.backend != "memory":
         # Where the caller is cancelled, the thread goes on and keeps the schema's lock until it is done.
         await asyncio.to_thread(prepare_schema, location)
-    transactions = build_transactions(location)
-    engine = None if location.backend == "memory" else build_extension_engine(location)
+    # Nothing connects yet, but drivers are imported and the working directory is asked for.
+    transactions, engine = await asyncio.to_thread(_build, location)
     try:
         if location.backend == "memory":
             await transactions.write(create_schema)
         yield _database(location, transactions, engine)
     finally:
         await uninterrupted(_close(transactions, engine), name=f"closing database {location}")
+
+
+def _build(location: DatabaseLocation) -> tuple[Transactions, AsyncEngine | None]:
+    engine = None if location.backend == "memory" else build_extension_engine(location)
+    return build_transactions(location), engine
 
 
 def build_stores(transactions: Transactions) -> RunStores:

@@ -13,8 +13,10 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.store.postgres import PostgresStore
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_dumps
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from deerflow.persistence.columns import dump_json
 from deerflow.persistence.engines import (
     CONNECT_TIMEOUT_SECONDS,
     IDLE_SECONDS_BEFORE_PING,
@@ -41,6 +43,7 @@ async def open_postgres_pool(location: DatabaseLocation) -> AsyncIterator[Pool]:
         min_size=1,
         max_size=POOL_SIZE,
         max_lifetime=RECYCLE_SECONDS,
+        configure=_store_any_text,
         reset=uses.note,
         check=uses.check,
         open=False,
@@ -61,6 +64,11 @@ async def make_tables(location: DatabaseLocation, kind: type[PostgresSaver] | ty
 def _make_tables(location: DatabaseLocation, kind: type[PostgresSaver] | type[PostgresStore]) -> None:
     with schema_lock(location), kind.from_conn_string(location.libpq_url) as saver_or_store:
         saver_or_store.setup()
+
+
+async def _store_any_text(connection: AsyncConnection[Any]) -> None:
+    # PostgreSQL refuses NUL and lone surrogates in the JSON that LangGraph writes plain values into.
+    set_json_dumps(dump_json, connection)
 
 
 class _Uses:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, select
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import OperationalError
 
 from deerflow.persistence.engines import build_migration_engine, build_sqlite_engine
 from deerflow.persistence.errors import DatabaseUnavailableError, SchemaError
@@ -94,7 +94,7 @@ def _bring_up(location: DatabaseLocation, revision: str | None) -> None:
             _alembic().upgrade(engine, location)
             return
         with engine.begin() as connection:
-            create_schema(connection)
+            _create(connection, location)
     finally:
         engine.dispose()
 
@@ -107,34 +107,28 @@ def _revision(location: DatabaseLocation) -> str | None:
         engine = build_migration_engine(location)
     try:
         with engine.connect() as connection:
-            return _read_revision(connection, location)
+            return _read_revision(connection)
     except OperationalError as error:
         raise DatabaseUnavailableError(f"database {location} does not answer: {error.orig}") from error
     finally:
         engine.dispose()
 
 
-def _read_revision(connection: Connection, location: DatabaseLocation) -> str | None:
-    try:
-        revision: str | None = connection.execute(select(_versions.c.version_num)).scalar_one_or_none()
-    except (OperationalError, ProgrammingError):
-        connection.rollback()
-        # Asked only now: most databases have the table, and a server that is gone says so here again.
-        if inspect(connection).has_table(VERSION_TABLE):
-            raise
-        revision = None
-    if revision is None:
-        _refuse_unknown_tables(connection, location)
+def _read_revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    revision: str | None = connection.execute(select(_versions.c.version_num)).scalar_one_or_none()
     return revision
 
 
-def _refuse_unknown_tables(connection: Connection, location: DatabaseLocation) -> None:
+def _create(connection: Connection, location: DatabaseLocation) -> None:
     strangers = sorted(set(inspect(connection).get_table_names()) & set(host_metadata.tables))
     if strangers:
         raise SchemaError(
             f"database {location} has tables named {', '.join(strangers)} that this host did not make: "
             "name another database in database.url"
         )
+    create_schema(connection)
 
 
 def _behind(location: DatabaseLocation, revision: str | None) -> SchemaError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ def knows(revision: str) -> bool:
 
 def _scripts(versions: Path | None = None) -> Config:
     folders = [MIGRATIONS / "versions", *([versions] if versions is not None else [])]
-    config = Config()
+    config = Config(cmd_opts=Namespace(quiet=True))  # what it did is told by its caller
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
     config.set_main_option("version_locations", "\n".join(map(str, folders)).replace("%", "%%"))

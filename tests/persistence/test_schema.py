@@ -113,7 +113,7 @@ async def test_host_table_names_are_all_that_is_made(lasting_config: AppConfig) 
             made = set(inspect(engine).get_table_names())
     assert made <= host_table_names()
     assert {"threads", "runs", "run_events", "alembic_version", "checkpoints", "store"} <= made
-    assert host_table_names() <= HOST_TABLES | {"run_changes"}
+    assert host_table_names() <= HOST_TABLES
 
 
 async def test_opening_again_changes_nothing_and_takes_no_lock(tmp_path: Path) -> None:
