@@ -233,6 +233,18 @@ async def test_invalid_text_deep_in_a_block_is_replaced(workspace: Workspace) ->
     assert message.content == [{"type": "json", "json": {"rows": [{"name": "\ufffd"}], "n": 1, "b": None}}]
 
 
+async def test_a_block_that_is_nested_without_end_does_not_end_the_run(workspace: Workspace) -> None:
+    deep: dict[str, Any] = {"type": "json"}
+    inner = deep
+    for _ in range(400):
+        inner["\ud835"] = {}
+        inner = inner["\ud835"]
+    message = await _result(workspace, [deep])
+    shown = json.dumps(message.content, ensure_ascii=False)
+    assert shown.encode()
+    assert "[left out: nested too deep]" in shown
+
+
 async def test_many_blocks_are_bounded_in_number(workspace: Workspace) -> None:
     message = await _result(workspace, [_text(str(i)) for i in range(100)])
     assert len(message.content) == LIMITS.blocks

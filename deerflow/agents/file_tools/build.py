@@ -77,9 +77,8 @@ def _prototype(tool: FileTool) -> StructuredTool:
         handle_tool_error=True,
         handle_validation_error=partial(explained, tool.name),
     )
-    assert (
-        prototype.tool_call_schema
-    )  # built here, and shared by the copies: it costs most of a tool's making
+    # Built here and shared by the copies: the schema is most of what a tool costs to make.
+    _ = prototype.tool_call_schema
     return prototype
 
 

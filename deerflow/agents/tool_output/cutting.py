@@ -9,6 +9,9 @@ from deerflow.agents.tool_output.limits import OutputLimits
 
 Content = str | list[Any]
 
+MAX_DEPTH = 50
+"""Blocks nested deeper are cut there: neither a stored transcript nor a provider takes them."""
+
 _NOTICE_CHARACTERS = 400
 
 
@@ -46,13 +49,17 @@ def cut_text(text: str, max_characters: int, pointer: str, *, left_out: int = 0)
     return f"{head}{_notice(len(text) - len(head) - len(tail) + left_out, pointer)}{tail}"
 
 
-def cleaned(value: Any) -> Any:
-    """Return `value` (JSON-like) with every string in it valid."""
+def cleaned(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return `value` (JSON-like) with every string in it valid, and without what is nested too deep."""
     if isinstance(value, str):
         return valid_text(value)
-    if isinstance(value, dict):
-        return {key: cleaned(item) for key, item in value.items()}
-    return [cleaned(item) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, dict | list):
+        return value
+    if not depth:
+        return "[left out: nested too deep]"
+    if isinstance(value, list):
+        return [cleaned(item, depth - 1) for item in value]
+    return {cleaned(key, depth - 1): cleaned(item, depth - 1) for key, item in value.items()}
 
 
 def _notice(characters: int, pointer: str) -> str:
@@ -73,11 +80,17 @@ def _weights(content: list[Any]) -> tuple[int, int]:
 
 
 def _weight(value: Any) -> int:
-    if isinstance(value, str | bytes):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(len(str(key)) + _weight(item) for key, item in value.items())
-    return sum(map(_weight, value)) if isinstance(value, list) else 8
+    """Return about how many characters `value` has as JSON."""
+    weight, pending = 0, [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            pending += [*part.keys(), *part.values()]
+        elif isinstance(part, list):
+            pending += part
+        else:
+            weight += len(part) if isinstance(part, str | bytes) else 8
+    return weight
 
 
 def _with_text_cut(content: list[Any], max_characters: int, pointer: str) -> list[Any]:
