@@ -7,7 +7,7 @@ close (task groups, cancel scopes, client sessions), and no caller's cancellatio
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from axonx.components.job.call import Call, StopReason, stop_calls
@@ -94,15 +94,13 @@ class Lifespan:
             self._started.set_result(None)
             await self._run_until_asked()
         finally:
+            await self._close_logs()
             self.state = State.ENDED
-            self._context.logs.close()
             if not self._started.done():
                 self._started.set_result(None)
 
     async def _start_all(self) -> None:
-        context = self._context
-        context.workspace_path.mkdir(parents=True, exist_ok=True)
-        context.logs.open()
+        await _finish_in_thread(self._open_files)
         with self._watch.starting():
             for node in self._order:
                 if node.phase >= Phase.SCHEDULER:
@@ -113,6 +111,17 @@ class Lifespan:
                 if self.task.cancelling():
                     raise asyncio.CancelledError  # the hook swallowed what was meant for the whole start
         self._accept_calls()
+
+    def _open_files(self) -> None:
+        self._context.workspace_path.mkdir(parents=True, exist_ok=True)
+        self._context.logs.open()
+
+    async def _close_logs(self) -> None:
+        if self._context.logs.is_open:
+            try:
+                await _finish_in_thread(self._context.logs.close)
+            except asyncio.CancelledError:
+                self._forget_cancellation()
 
     def _accept_calls(self) -> None:
         self._context.dispatcher.accepting = not self._close_wish.done()
@@ -188,3 +197,14 @@ class Lifespan:
     def _report(self, errors: list[BaseException]) -> None:
         group = BaseExceptionGroup("Application cleanup failed", errors)
         self._context.logger.error("Application cleanup failed", exc_info=group)
+
+
+async def _finish_in_thread(function: Callable[[], None]) -> None:
+    """Run blocking work in a thread; a cancellation waits for its end, since a thread cannot be stopped."""
+    work = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        work.exception()
+        raise

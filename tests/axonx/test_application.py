@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.axonx_app import Recorder, recorder, recorder_app, step_app, ticks
+from support.axonx_app import Recorder, recorder, recorder_app, step_app, ticks, until
 
 from axonx import Application, BaseComponent, BaseScheduler, BaseService, BaseStep, provider
 from axonx.errors import NotRunningError
@@ -186,7 +186,7 @@ async def test_a_second_starter_begins_anew_when_the_first_is_cancelled(tmp_path
     components = {"recorder": {"a": {"backend": "slow_to_close", "hang": "start"}}}
     app = Application(providers=(SlowToClose,), workspace_dir=tmp_path, components=components)
     first, second = asyncio.create_task(app.start()), asyncio.create_task(app.start())
-    await ticks()
+    await until(lambda: log)
     first.cancel()
     await asyncio.wait_for(second, 5)
     assert first.cancelled()

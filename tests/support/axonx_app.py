@@ -81,6 +81,12 @@ async def ticks(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds; the test's own time limit ends a wait in vain."""
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
 async def outcome(app: Application, arguments: Any = None, job: str = "job") -> JobResponse:
     """The response of a call, after checking that both ways to call agree on it."""
     response = await app.run_job(job, arguments)

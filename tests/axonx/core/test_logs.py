@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,17 @@ async def test_the_console_is_silent_unless_asked(tmp_path: Path, capsys: pytest
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "INFO axonx.loud.step.step0: said hello" in captured.err
+
+
+async def test_a_start_that_is_cancelled_at_once_leaves_no_log_open(tmp_path: Path) -> None:
+    app = logging_app(tmp_path, "brief", log_to_file=True)
+    for _ in range(5):
+        start = asyncio.create_task(app.start())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        start.cancel()
+        await asyncio.wait({start})
+        assert start.cancelled()
+        assert not app.context.logs.is_open
+        assert app.context.logger.handlers == []
+    assert [thread.name for thread in threading.enumerate() if "_monitor" in thread.name] == []
