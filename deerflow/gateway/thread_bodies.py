@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from langgraph.types import StateUpdate
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from deerflow.gateway.run_bodies import CheckpointBody
 from deerflow.runs.record import ThreadStatus
@@ -13,6 +13,14 @@ from deerflow.runs.record import ThreadStatus
 Object = dict[str, Any]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Offset = Annotated[int, Field(ge=0)]
+
+
+def _refuse(value: Any) -> None:
+    if value is not None:
+        raise ValueError("this server does not offer it; leave it out")
+
+
+NotOffered = Annotated[None, BeforeValidator(_refuse)]
 
 
 class _Body(BaseModel):
@@ -43,14 +51,14 @@ class ThreadBody(_Body):
     metadata: Object | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
     supersteps: Annotated[list[SuperstepBody], Field(max_length=1000)] | None = None
-    ttl: None = None
+    ttl: NotOffered = None
 
 
 class ThreadPatchBody(_Body):
     """Metadata to be merged into a thread's."""
 
     metadata: Object | None = None
-    ttl: None = None
+    ttl: NotOffered = None
 
 
 class ThreadFilterBody(_Body):
@@ -58,7 +66,7 @@ class ThreadFilterBody(_Body):
 
     metadata: Object | None = None
     status: ThreadStatus | None = None
-    values: None = None
+    values: NotOffered = None
 
 
 class ThreadSearchBody(ThreadFilterBody):
@@ -70,7 +78,7 @@ class ThreadSearchBody(ThreadFilterBody):
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[str] | None = None
-    extract: None = None
+    extract: NotOffered = None
 
 
 class PruneBody(_Body):
@@ -85,7 +93,7 @@ class StateAtBody(_Body):
 
     checkpoint: CheckpointBody
     subgraphs: bool | None = None
-    select: None = None
+    select: NotOffered = None
 
 
 class StateUpdateBody(_Body):
@@ -104,4 +112,4 @@ class HistoryBody(_Body):
     before: str | CheckpointBody | None = None
     metadata: Object | None = None
     checkpoint: CheckpointBody | None = None
-    select: None = None
+    select: NotOffered = None

@@ -9,6 +9,7 @@ from langgraph.types import StreamMode
 
 from deerflow.agents.authorship import is_summary
 from deerflow.runs.event_log import EventLog
+from deerflow.runs.partial_messages import PartialMessages
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.serialize import to_json_value
 
@@ -26,6 +27,7 @@ class FrameWriter:
         self._log = log
         self._recorder = recorder
         self._asked = {_GRAPH_NAMES.get(mode, mode) for mode in modes}
+        self._partial = None if "messages-tuple" in modes else PartialMessages()
         self.interrupts: tuple[dict[str, Any], ...] = ()
         self.paused = False
         self.values: Mapping[str, Any] = {}
@@ -39,7 +41,12 @@ class FrameWriter:
         """Take one part of the graph's stream."""
         if not namespace:
             self._follow(mode, chunk)
-        if mode in self._asked and self._is_wanted(mode, chunk):
+        if mode not in self._asked or not self._is_wanted(mode, chunk):
+            return
+        if mode == "messages" and self._partial is not None:
+            for name, data in self._partial.take(*chunk):
+                self._log.publish(name, data)
+        else:
             self._log.publish("|".join((mode, *namespace)), chunk)
 
     def _follow(self, mode: str, chunk: Any) -> None:
