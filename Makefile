@@ -8,9 +8,10 @@ STAMP := $(VENV)/.installed
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml extension_api/pyproject.toml constraints.txt
+$(STAMP): pyproject.toml extension_api/pyproject.toml examples/tool_call_counter/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./extension_api --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		--editable ./extension_api --editable '.[dev]' --editable examples/tool_call_counter
 	touch $(STAMP)
 
 demo: setup
