@@ -1,6 +1,11 @@
 """The host's database: the only package that speaks SQL."""
 
-from deerflow.persistence.checkpoints import delete_checkpoints, open_checkpointer
+from deerflow.persistence.checkpoint_upkeep import (
+    copy_checkpoints,
+    delete_checkpoints,
+    prune_checkpoints,
+)
+from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.errors import DatabaseUnavailableError, SchemaError, UnstorableValueError
 from deerflow.persistence.langgraph_store import open_store
@@ -13,6 +18,7 @@ __all__ = [
     "DatabaseUnavailableError",
     "SchemaError",
     "UnstorableValueError",
+    "copy_checkpoints",
     "delete_checkpoints",
     "host_table_names",
     "locate_database",
@@ -20,5 +26,6 @@ __all__ = [
     "open_checkpointer",
     "open_database",
     "open_store",
+    "prune_checkpoints",
     "upgrade_database",
 ]

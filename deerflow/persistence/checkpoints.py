@@ -25,6 +25,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from deerflow.config import AppConfig
 from deerflow.persistence.location import DatabaseLocation, locate_database
 from deerflow.persistence.postgres_pool import make_tables, open_postgres_pool
+from deerflow.persistence.sqlite_pruning import delete_all, keep_latest
 from deerflow.persistence.sqlite_thread import SqliteThread, open_sqlite_thread
 
 LIST_PAGE: Final = 50
@@ -94,6 +95,17 @@ class ThreadedSqliteSaver(SqliteSaver):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._run(partial(self.delete_thread, thread_id))
 
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        prune_thread = {"keep_latest": keep_latest, "delete": delete_all}.get(strategy)
+        if prune_thread is None:
+            raise ValueError(f"unknown strategy {strategy!r}; allowed: 'keep_latest', 'delete'")
+        for thread_id in thread_ids:
+            with self.cursor(transaction=False) as cursor, self.conn:
+                prune_thread(cursor, thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await self._run(partial(self.prune, thread_ids, strategy=strategy))
+
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -133,8 +145,3 @@ async def _open_postgres_saver(
         # The lock guards a single connection; from a pool each call has its own, and runs need not queue.
         saver.lock = nullcontext()  # type: ignore[assignment]
         yield saver
-
-
-async def delete_checkpoints(saver: BaseCheckpointSaver[Any], thread_id: str) -> None:
-    """Remove every checkpoint of a thread."""
-    await saver.adelete_thread(thread_id)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
 
 from deerflow.errors import NotFoundError
 from deerflow.persistence.rows import event_from, insert_events, reserve_event_seqs
@@ -37,8 +38,15 @@ class SqlRunEventStore:
 def _append(connection: Connection, thread_id: str, run_id: str, events: Sequence[NewRunEvent]) -> None:
     last_seq = reserve_event_seqs(connection, thread_id, run_id, len(events))
     if last_seq is None:
-        raise NotFoundError(f"there is no run {run_id} on thread {thread_id}")
-    insert_events(connection, (thread_id, run_id), events, last_seq=last_seq)
+        raise _missing(thread_id, run_id)
+    try:
+        insert_events(connection, (thread_id, run_id), events, last_seq=last_seq)
+    except IntegrityError as error:  # deleted while the thread's lock was waited for
+        raise _missing(thread_id, run_id) from error
+
+
+def _missing(thread_id: str, run_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no run {run_id} on thread {thread_id}")
 
 
 def list_events(

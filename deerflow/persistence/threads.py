@@ -65,8 +65,13 @@ class SqlThreadStore:
     async def count(self, query: ThreadQuery) -> int:
         return await self._transactions.read(lambda connection: _count(connection, query))
 
-    async def merge_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> ThreadRecord:
-        return await self._transactions.write(lambda connection: _merge(connection, thread_id, metadata))
+    async def merge_metadata(
+        self, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool = False
+    ) -> ThreadRecord:
+        def merge(connection: Connection) -> ThreadRecord:
+            return _merge(connection, thread_id, metadata, only_absent=only_absent)
+
+        return await self._transactions.write(merge)
 
     async def touch_state(self, thread_id: str, status: ThreadStatus | None = None) -> None:
         await self._transactions.write(lambda connection: _touch(connection, thread_id, status))
@@ -143,15 +148,20 @@ def _contains(connection: Connection, metadata: dict[str, Any]) -> ColumnElement
     return func.json_contains(threads.c.metadata, dump_json(metadata))
 
 
-def _merge(connection: Connection, thread_id: str, metadata: Mapping[str, Any]) -> ThreadRecord:
+def _merge(
+    connection: Connection, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool
+) -> ThreadRecord:
     # Nobody changes the row between this statement and the next: it is locked, on SQLite with the file.
     row = connection.execute(_SELECT_FOR_CHANGE, {"thread": thread_id}).one_or_none()
     if row is None:
         raise missing_thread(thread_id)
+    present = thread_from(row).metadata
+    if only_absent:
+        metadata = {key: value for key, value in metadata.items() if present.get(key) is None}
     statement = (
         update(threads)
         .where(threads.c.thread_id == thread_id)
-        .values(metadata={**thread_from(row).metadata, **metadata}, updated_at=utc_now())
+        .values(metadata={**present, **metadata}, updated_at=utc_now())
         .returning(*THREAD_COLUMNS)
     )
     return thread_from(connection.execute(statement).one())

@@ -20,9 +20,11 @@ from typing_extensions import TypedDict
 
 from deerflow.config import AppConfig
 from deerflow.persistence import (
+    copy_checkpoints,
     delete_checkpoints,
     open_checkpointer,
     open_database,
+    prune_checkpoints,
 )
 
 
@@ -96,6 +98,40 @@ async def test_deleting_a_threads_checkpoints_leaves_the_others(database_config:
         await delete_checkpoints(saver, "gone")
         assert (await graph.aget_state(config_of("gone"))).values == {}
         assert (await graph.aget_state(config_of("kept"))).values["messages"][0].content == "hello"
+
+
+async def test_copied_checkpoints_are_a_thread_of_their_own(database_config: AppConfig) -> None:
+    async with open_checkpointer(database_config) as saver:
+        graph = asking_graph(saver)
+        await graph.ainvoke({"messages": [HumanMessage("hello")]}, config_of("first"))
+        await graph.ainvoke(Command(resume="yes"), config_of("first"))
+        await graph.ainvoke({"messages": [HumanMessage("again")]}, config_of("first"))
+        before = [state async for state in graph.aget_state_history(config_of("first"))]
+        assert await copy_checkpoints(saver, "first", "second") == len(before)
+        await graph.ainvoke(Command(resume="both"), config_of("second"))
+        assert [state async for state in graph.aget_state_history(config_of("first"))] == before
+        copied = [state async for state in graph.aget_state_history(config_of("second"))]
+        assert [state.values for state in copied][1:] == [state.values for state in before]
+        assert copied[0].values["messages"][-1].content == "you said both"
+        assert [state.created_at for state in copied][1:] == [state.created_at for state in before]
+        assert await copy_checkpoints(saver, "unknown", "third") == 0
+
+
+async def test_pruned_threads_keep_their_state_and_go_on(database_config: AppConfig) -> None:
+    async with open_checkpointer(database_config) as saver:
+        graph = asking_graph(saver)
+        for thread_id in ("pruned", "kept"):
+            await graph.ainvoke({"messages": [HumanMessage("hello")]}, config_of(thread_id))
+            await graph.ainvoke(Command(resume="yes"), config_of(thread_id))
+            await graph.ainvoke({"messages": [HumanMessage("again")]}, config_of(thread_id))
+        before = (await graph.aget_state(config_of("pruned"))).values
+        await prune_checkpoints(saver, "pruned")
+        (left,) = [state async for state in graph.aget_state_history(config_of("pruned"))]
+        assert left.values == before
+        assert left.parent_config is None
+        answered = await graph.ainvoke(Command(resume="still"), config_of("pruned"))
+        assert answered["messages"][-1].content == "you said still"
+        assert len([state async for state in graph.aget_state_history(config_of("kept"))]) > 3
 
 
 async def test_long_histories_come_in_order_and_up_to_the_limit(database_config: AppConfig) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from support.records import new_event, new_run, new_thread, start_run
 
+from deerflow.config import AppConfig
 from deerflow.errors import ConflictError, NotFoundError
-from deerflow.persistence import Database
+from deerflow.persistence import Database, open_database
 from deerflow.runs.record import (
     LEGAL_MOVES,
     IllegalRunMoveError,
+    RunRecord,
     RunStatus,
     ThreadRecord,
     ThreadStatus,
 )
+from deerflow.runs.stores import ThreadQuery
 
 
 async def thread_of(database: Database, thread_id: str) -> ThreadRecord:
@@ -194,3 +200,41 @@ async def test_active_runs_are_listed_oldest_first(database: Database) -> None:
     assert await database.stores.runs.list_active() == made[::-1]
     assert await database.stores.runs.list_active(created_before=moments[1]) == [made[2]]
     assert await database.stores.runs.list_active(thread_id=made[0].thread_id) == [made[0]]
+
+
+async def test_any_mixture_of_changes_ends_without_a_deadlock(lasting_config: AppConfig) -> None:
+    """Two hosts create, move, annotate and delete on the same few threads."""
+    chance = random.Random(11)
+    threads = [new_thread() for _ in range(3)]
+    started: list[RunRecord] = []
+
+    async def change_something(database: Database) -> None:
+        thread, run = chance.choice(threads), chance.choice(started)
+        stores = database.stores
+        changes: list[Callable[[], Awaitable[object]]] = [
+            lambda: start_run(database, thread),
+            lambda: stores.runs.move(run.run_id, RunStatus.RUNNING),
+            lambda: stores.runs.move(run.run_id, RunStatus.SUCCESS, events=[new_event(1)]),
+            lambda: stores.runs.move(run.run_id, RunStatus.ERROR, events=[new_event(2)]),
+            lambda: stores.events.append(run.thread_id, run.run_id, [new_event(n) for n in range(3)]),
+            lambda: stores.threads.merge_metadata(thread.thread_id, {"n": chance.random()}),
+            lambda: stores.runs.delete(run.run_id, thread_id=run.thread_id),
+            lambda: stores.threads.delete(thread.thread_id),
+        ]
+        weights = (8, 8, 6, 3, 6, 3, 1, 0.4)
+        with suppress(NotFoundError, ConflictError):
+            made = await chance.choices(changes, weights)[0]()
+            if isinstance(made, RunRecord):
+                started.append(made)
+
+    async def work(database: Database) -> None:
+        for _ in range(25):
+            await change_something(database)
+
+    async with open_database(lasting_config) as first, open_database(lasting_config) as second:
+        started.append(await start_run(first, threads[0]))
+        await asyncio.gather(*(work(database) for database in (first, second) for _ in range(8)))
+        for thread in await first.stores.threads.search(ThreadQuery()):
+            active = await first.stores.runs.list_active(thread_id=thread.thread_id)
+            assert (thread.status is ThreadStatus.BUSY) == bool(active)
+            assert [run.status for run in active].count(RunStatus.RUNNING) <= 1

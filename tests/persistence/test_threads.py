@@ -68,6 +68,13 @@ async def test_concurrent_merges_of_different_keys_all_survive(database: Databas
     assert merged.metadata == {"kept": {"deep": 1}, **{f"key{n}": n for n in range(30)}}
 
 
+async def test_merge_of_what_is_absent_leaves_what_has_a_value(database: Database) -> None:
+    thread = await database.stores.threads.create(new_thread(metadata={"title": "mine", "note": None}))
+    wanted = {"title": "theirs", "note": "new", "more": 1}
+    merged = await database.stores.threads.merge_metadata(thread.thread_id, wanted, only_absent=True)
+    assert merged.metadata == {"title": "mine", "note": "new", "more": 1}
+
+
 async def test_merge_replaces_top_level_values_and_keeps_null(database: Database) -> None:
     thread = await database.stores.threads.create(new_thread(metadata={"a": {"x": 1}, "b": 1}))
     merged = await database.stores.threads.merge_metadata(thread.thread_id, {"a": {"y": 2}, "b": None})
