@@ -12,6 +12,7 @@ from types import MappingProxyType
 BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("job", "pipeline"): "axonx.components.job.pipeline:PipelineJob",
+        ("scheduler", "cron"): "axonx.scheduler.cron:CronScheduler",
         ("step", "agent_stream"): "axonx.steps.agent_stream:AgentStreamStep",
         ("step", "demo_step"): "axonx.steps.demo:DemoStep",
         ("step", "help_step"): "axonx.steps.help:HelpStep",
@@ -25,6 +26,7 @@ BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
             "step",
             "list_installed_task_definitions",
         ): "axonx.steps.task_definitions:ListInstalledTaskDefinitionsStep",
+        ("step", "list_schedules_step"): "axonx.steps.schedules:ListSchedulesStep",
         ("step", "list_statuses"): "axonx.steps.task_queries:ListTaskStatusesStep",
         ("step", "read_log"): "axonx.steps.task_queries:ReadTaskLogStep",
         ("step", "stream_task"): "axonx.steps.task_queries:StreamTaskStep",
