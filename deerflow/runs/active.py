@@ -12,7 +12,7 @@ from deerflow.agents.run_scope import RunScope
 from deerflow.config.request import RequestOptions
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
-from deerflow.runs.record import RunRecord
+from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.request import RunRequest
 
@@ -28,19 +28,21 @@ def _future() -> asyncio.Future[None]:
 class ActiveRun:
     """One run from its admission to its end.
 
-    `record` is how it was recorded; `ended` is set after the stream's end was published; `values` is the
-    newest state of the graph.
+    `record` is how it was recorded, `thread` its thread before it begins, `naming` the search for a title;
+    `ended` is set after the stream's end was published; `values` is the newest state of the graph.
     """
 
     request: RunRequest
     options: RequestOptions
     record: RunRecord
+    thread: ThreadRecord
     recorder: EventRecorder
     log: EventLog = field(default_factory=EventLog)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     given_up: asyncio.Future[None] = field(default_factory=_future)
     supervisor: asyncio.Task[None] | None = None
+    naming: asyncio.Task[None] | None = None
     scope: RunScope | None = None
     start_was_notified: bool = False
     stop_reason: str | None = None

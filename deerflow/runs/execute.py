@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from deerflow_extension_api import TaskInfo
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.constants import START
 
 from deerflow.agents.assembly import Assembly
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
@@ -22,9 +25,11 @@ from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending, completed, ending_of
 from deerflow.runs.finish import finish
 from deerflow.runs.frames import FrameWriter
+from deerflow.runs.goal import Pursuit
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import GRAPH_ID
+from deerflow.runs.title import begin_naming
 
 
 async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
@@ -39,8 +44,11 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
 
 
 async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Ending:
-    """Wait for the thread to be free, bind a generation of extensions, and run the lead graph."""
-    await turn.wait()
+    """Wait for the thread to be free, bind a generation of extensions, and run the lead graph.
+
+    Where the thread has a goal, the graph may go on a few times until that is reached.
+    """
+    await _take_turn(run, turn, parts)
     await parts.stores.runs.move(run.run_id, RunStatus.RUNNING)
     run.log.publish("metadata", {"run_id": run.run_id, "attempt": 1})
     snapshot = parts.resolve_snapshot()
@@ -49,7 +57,19 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
     run.start_was_notified = True
     await notify_task_start(snapshot, scope.task_store, scope.task_info)
     assembly = await parts.assembler.lead(snapshot, run.options)
-    return await stream_graph(run, assembly, context, parts.config)
+    begin_naming(run, scope, parts)
+    pursuit = Pursuit(run, assembly.model_name, parts)
+    ending = await stream_graph(run, assembly, context, _first_input(run, parts.config))
+    while (prompt := await pursuit.next_prompt(ending)) is not None:
+        ending = await stream_graph(run, assembly, context, await _prompted(run, assembly, prompt, parts))
+    return ending
+
+
+async def _take_turn(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
+    waits = not turn.is_set() or run.request.after_seconds > 0
+    await turn.wait()
+    if waits:  # other runs may have changed the thread meanwhile
+        run.thread = await parts.stores.threads.get(run.thread_id) or run.thread
 
 
 def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts) -> RunScope:
@@ -76,17 +96,23 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts) -> R
     )
 
 
+@dataclass(frozen=True)
+class GraphInput:
+    """What a graph starts from, and the configuration it starts with."""
+
+    value: Any
+    config: RunnableConfig
+
+
 async def stream_graph(
-    run: ActiveRun, assembly: Assembly, context: Mapping[str, Any], config: AppConfig
+    run: ActiveRun, assembly: Assembly, context: Mapping[str, Any], graph_input: GraphInput
 ) -> Ending:
     """Publish what the graph streams until it ends or waits for a person."""
     request = run.request
-    graph_input = request.graph_input()
-    run.recorder.note_input(graph_input)
     frames = FrameWriter(run.log, run.recorder, request.stream_modes)
     parts = assembly.graph.astream(
-        graph_input,
-        _graph_config(run, config),
+        graph_input.value,
+        graph_input.config,
         context=context,
         stream_mode=frames.graph_modes,
         subgraphs=True,
@@ -103,10 +129,24 @@ async def stream_graph(
     return completed(frames.interrupts, paused=frames.paused, stop_reason=stop_reason)
 
 
+def _first_input(run: ActiveRun, config: AppConfig) -> GraphInput:
+    value = run.request.graph_input()
+    run.recorder.note_input(value)
+    graph_config = _graph_config(run, config)
+    if run.request.checkpoint_id is not None:
+        graph_config["configurable"]["checkpoint_id"] = run.request.checkpoint_id
+    return GraphInput(value, graph_config)
+
+
+async def _prompted(run: ActiveRun, assembly: Assembly, prompt: HumanMessage, parts: RunParts) -> GraphInput:
+    config = _graph_config(run, parts.config)
+    # A second input under the same run id is ignored: LangGraph takes it for a repetition of the first.
+    await assembly.graph.aupdate_state(config, {"messages": [prompt]}, as_node=START)
+    return GraphInput(None, config)
+
+
 def _graph_config(run: ActiveRun, config: AppConfig) -> RunnableConfig:
     configurable = {"thread_id": run.thread_id, "run_id": run.run_id}
-    if run.request.checkpoint_id is not None:
-        configurable["checkpoint_id"] = run.request.checkpoint_id
     return {
         "configurable": configurable,
         "recursion_limit": clamp_recursion_limit(run.request.config.get("recursion_limit"), config),

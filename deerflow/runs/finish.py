@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from deerflow.errors import NotFoundError
 from deerflow.extensions.lifecycle import notify_task_stop
@@ -13,6 +14,7 @@ from deerflow.runs.ending import Ending
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import NewRunEvent
 from deerflow.runs.removal import remove_thread
+from deerflow.runs.title import finish_naming
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +23,10 @@ _WRITE_ATTEMPTS = 3
 
 
 async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
-    """Persist the end, tell the extensions, publish the end of the stream."""
+    """Persist the end, name the thread, tell the extensions, publish the end of the stream."""
     await _step("persist the terminal state", run, lambda: _persist(run, ending, parts))
+    if run.naming is not None:
+        await _step("name the thread", run, partial(finish_naming, run.naming, run, parts))
     await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
     if run.request.temporary:
         await _step("remove the temporary thread", run, lambda: _remove_thread(run, parts))

@@ -42,8 +42,11 @@ class ThreadStore(Protocol):
 
     async def count(self, query: ThreadQuery) -> int: ...
 
-    async def merge_metadata(self, thread_id: str, metadata: Mapping[str, Any]) -> ThreadRecord:
-        """Merge the top-level keys atomically; a missing thread raises `NotFoundError`."""
+    async def merge_metadata(
+        self, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool = False
+    ) -> ThreadRecord:
+        """Merge the top-level keys atomically; with `only_absent` those that have a value keep it.
+        A missing thread raises `NotFoundError`."""
 
     async def touch_state(self, thread_id: str, status: ThreadStatus | None = None) -> None:
         """Note that the thread's state changed now."""
