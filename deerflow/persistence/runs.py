@@ -10,26 +10,33 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.sql.dml import ReturningInsert
 
 from deerflow.errors import ConflictError, NotFoundError
 from deerflow.persistence.rows import (
     RUN_COLUMNS,
-    THREAD_COLUMNS,
     insert_events,
     next_change,
     run_from,
     thread_from,
     values_of,
 )
+from deerflow.persistence.run_statements import (
+    ACTIVE,
+    ENTER_EXISTING_THREAD,
+    ENTER_THREAD,
+    INSERT_RUN,
+    MOVE_RUN,
+    MOVE_THREAD,
+    SET_THREAD_STATUS,
+    STAMP_THREAD,
+)
 from deerflow.persistence.tables import runs, threads
-from deerflow.persistence.threads import DIALECTS, missing_thread
+from deerflow.persistence.threads import missing_thread
 from deerflow.persistence.transactions import Transactions
 from deerflow.runs.record import (
-    ACTIVE_STATUSES,
     IllegalRunMoveError,
     NewRunEvent,
     RunRecord,
@@ -50,8 +57,6 @@ THREAD_STATUS_AFTER = {
 }
 """What a run that comes to a status makes of its thread, unless other runs of it are active."""
 
-_ACTIVE = tuple(ACTIVE_STATUSES)
-
 
 @dataclass(frozen=True)
 class _Move:
@@ -62,76 +67,6 @@ class _Move:
     thread_status: ThreadStatus
     events: Sequence[NewRunEvent]
     at: datetime
-
-
-def _enter_thread_with(dialect: Any) -> ReturningInsert[Any]:
-    statement = dialect.insert(threads)
-    return statement.on_conflict_do_update(  # type: ignore[no-any-return]
-        index_elements=["thread_id"],
-        set_={"status": statement.excluded.status, "updated_at": statement.excluded.updated_at},
-        where=threads.c.user_id.is_not_distinct_from(statement.excluded.user_id),
-    ).returning(*THREAD_COLUMNS)
-
-
-_ENTER_THREAD = {name: _enter_thread_with(dialect) for name, dialect in DIALECTS.items()}
-_ENTER_EXISTING_THREAD = (
-    update(threads)
-    .where(
-        threads.c.thread_id == bindparam("thread"),
-        threads.c.user_id.is_not_distinct_from(bindparam("owner")),
-    )
-    .values(status=ThreadStatus.BUSY, updated_at=bindparam("at"))
-    .returning(*THREAD_COLUMNS)
-)
-_STAMP_THREAD = (
-    update(threads)
-    .where(threads.c.thread_id == bindparam("thread"))
-    .values(metadata=bindparam("stamped"))
-    .returning(*THREAD_COLUMNS)
-)
-_INSERT_RUN = insert(runs)
-
-_MOVE_THREAD = (
-    update(threads)
-    .where(
-        threads.c.thread_id
-        == select(runs.c.thread_id).where(runs.c.run_id == bindparam("run")).scalar_subquery()
-    )
-    .values(
-        status=bindparam("wanted"),
-        updated_at=bindparam("at"),
-        event_seq=threads.c.event_seq + bindparam("count"),
-    )
-    .returning(threads.c.thread_id, threads.c.event_seq)
-)
-_other_runs = runs.alias("other_runs")
-# A statement of its own after the thread is locked: it sees what others have committed up to that lock.
-_MOVE_RUN = (
-    update(runs)
-    .where(runs.c.run_id == bindparam("run"), runs.c.status.in_(bindparam("before", expanding=True)))
-    .values(
-        status=bindparam("wanted"),
-        error=bindparam("its_error"),
-        stop_reason=bindparam("its_stop_reason"),
-        updated_at=bindparam("at"),
-        change_seq=bindparam("change"),
-    )
-    .returning(
-        *RUN_COLUMNS,
-        select(func.count())
-        .select_from(_other_runs)
-        .where(
-            _other_runs.c.thread_id == bindparam("thread"),
-            _other_runs.c.run_id != bindparam("run"),
-            _other_runs.c.status.in_(_ACTIVE),
-        )
-        .scalar_subquery()
-        .label("others_active"),
-    )
-)
-_SET_THREAD_STATUS = (
-    update(threads).where(threads.c.thread_id == bindparam("thread")).values(status=bindparam("wanted"))
-)
 
 
 class SqlRunStore:
@@ -172,7 +107,7 @@ class SqlRunStore:
     async def list_active(
         self, *, thread_id: str | None = None, created_before: datetime | None = None
     ) -> list[RunRecord]:
-        statement = select(*RUN_COLUMNS).where(runs.c.status.in_(_ACTIVE))
+        statement = select(*RUN_COLUMNS).where(runs.c.status.in_(ACTIVE))
         if thread_id is not None:
             statement = statement.where(runs.c.thread_id == thread_id)
         if created_before is not None:
@@ -192,7 +127,7 @@ def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None)
     entered = _stamp(connection, _enter(connection, run, thread), run)
     values = {**values_of(run), "change_seq": next_change(connection)}
     try:
-        connection.execute(_INSERT_RUN, values)
+        connection.execute(INSERT_RUN, values)
     except IntegrityError as error:
         raise ConflictError(
             f"run {run.run_id} exists already, or another run of thread {run.thread_id} is running"
@@ -203,7 +138,7 @@ def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None)
 def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
     if thread is None:
         parameters = {"thread": run.thread_id, "owner": run.user_id, "at": run.updated_at}
-        row = connection.execute(_ENTER_EXISTING_THREAD, parameters).one_or_none()
+        row = connection.execute(ENTER_EXISTING_THREAD, parameters).one_or_none()
     else:
         busy = replace(
             thread,
@@ -211,7 +146,7 @@ def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) 
             updated_at=run.updated_at,
             metadata={**thread.metadata, **_stamps(run)},
         )
-        row = connection.execute(_ENTER_THREAD[connection.dialect.name], values_of(busy)).one_or_none()
+        row = connection.execute(ENTER_THREAD[connection.dialect.name], values_of(busy)).one_or_none()
     if row is None:
         raise missing_thread(run.thread_id)
     return thread_from(row)
@@ -222,7 +157,7 @@ def _stamp(connection: Connection, thread: ThreadRecord, run: RunRecord) -> Thre
     if stamped == thread.metadata:
         return thread
     parameters = {"thread": thread.thread_id, "stamped": stamped}
-    return thread_from(connection.execute(_STAMP_THREAD, parameters).one())
+    return thread_from(connection.execute(STAMP_THREAD, parameters).one())
 
 
 def _stamps(run: RunRecord) -> dict[str, Any]:
@@ -235,17 +170,24 @@ def _stamps(run: RunRecord) -> dict[str, Any]:
 
 def _move(connection: Connection, move: _Move) -> RunRecord:
     entering = {"run": move.run_id, "wanted": move.thread_status, "at": move.at, "count": len(move.events)}
-    thread = connection.execute(_MOVE_THREAD, entering).one_or_none()
+    thread = connection.execute(MOVE_THREAD, entering).one_or_none()
     if thread is None:
         raise _missing_run(move.run_id)
+    if move.events:
+        _insert_events(connection, move, thread)
     row = _move_run(connection, move, thread.thread_id)
     if row.others_active:
         busy = {"thread": thread.thread_id, "wanted": ThreadStatus.BUSY}
-        connection.execute(_SET_THREAD_STATUS, busy)
-    if move.events:
+        connection.execute(SET_THREAD_STATUS, busy)
+    return run_from(row)
+
+
+def _insert_events(connection: Connection, move: _Move, thread: Any) -> None:
+    try:
         ids = (thread.thread_id, move.run_id)
         insert_events(connection, ids, move.events, last_seq=thread.event_seq)
-    return run_from(row)
+    except IntegrityError as error:  # the run was deleted while its thread's lock was waited for
+        raise _missing_run(move.run_id) from error
 
 
 def _move_run(connection: Connection, move: _Move, thread_id: str) -> Any:
@@ -260,7 +202,7 @@ def _move_run(connection: Connection, move: _Move, thread_id: str) -> Any:
         "change": next_change(connection),
     }
     try:
-        row = connection.execute(_MOVE_RUN, parameters).one_or_none()
+        row = connection.execute(MOVE_RUN, parameters).one_or_none()
     except IntegrityError as error:
         raise ConflictError(
             f"another run of thread {thread_id} is running; {move.run_id} must wait"
@@ -288,7 +230,7 @@ def _delete(connection: Connection, run_id: str, thread_id: str) -> bool:
     statement = delete(runs).where(runs.c.run_id == run_id, runs.c.thread_id == thread_id)
     if connection.execute(statement).rowcount == 0:
         return False
-    active = select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(_ACTIVE)).exists()
+    active = select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(ACTIVE)).exists()
     idle = update(threads).where(of_thread, threads.c.status == ThreadStatus.BUSY, ~active)
     connection.execute(idle.values(status=ThreadStatus.IDLE))
     return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from support.databases import sqlite_config
 from support.records import new_thread, start_run
 
 from deerflow.config import AppConfig, config_from
@@ -109,7 +111,7 @@ from deerflow.config import config_from
 from deerflow.persistence import open_checkpointer, open_database
 from deerflow.runs.record import NewRunEvent, RunRecord, RunStatus, ThreadRecord
 
-SECONDS = 1.5
+SECONDS = 1.2
 
 async def host(database, name):
     n = 0
@@ -151,11 +153,10 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_twenty_writers_in_two_processes_never_find_the_file_locked(lasting_config: AppConfig) -> None:
-    if lasting_config.database.backend != "sqlite":
-        pytest.skip("about one file")
-    url = str(lasting_config.database.url)
-    async with open_database(lasting_config) as database, open_checkpointer(lasting_config):
+async def test_twenty_writers_in_two_processes_never_find_the_file_locked(tmp_path: Path) -> None:
+    config = sqlite_config(tmp_path / "deerflow.db")
+    url = str(config.database.url)
+    async with open_database(config) as database, open_checkpointer(config):
         await execute(database, "CREATE TABLE acme_notes (word TEXT)")
         processes = [
             subprocess.Popen(
