@@ -17,6 +17,7 @@ from deerflow.config import AppConfig, config_from
 from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
 from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
+from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.gateway.identity import build_identity
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
 from deerflow.gateway.routes import assistants, stateless_runs, system, thread_runs, thread_state, threads
@@ -47,6 +48,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     app.state.extensions = loaded
     app.state.extension_diagnostics = diagnostics
     setattr(app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY, identity)
+    mount_extension_routers(app, loaded)
     set_loaded_extensions(loaded)
     return app
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import orjson
 from fastapi import FastAPI
 
 from deerflow.gateway.app import create_app
+from deerflow.gateway.serve import GatewayServer, server_config
 from deerflow.host import Host
 from support.hosts import scripted_config
 
@@ -112,3 +115,34 @@ def parse_events(text: str) -> list[Event]:
         if fields:
             events.append(Event(fields["event"], orjson.loads(fields["data"]), fields.get("id")))
     return events
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A Gateway behind a real socket, in this process."""
+
+    app: FastAPI
+    url: str
+    server: GatewayServer
+
+    @property
+    def host(self) -> Host:
+        host: Host = self.app.state.host
+        return host
+
+
+@asynccontextmanager
+async def running_server(app: FastAPI) -> AsyncIterator[RunningServer]:
+    """Serve `app` on a free port of the loopback interface; shut down at the end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    server = GatewayServer(server_config(app, "127.0.0.1", port))
+    serving_task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        async with asyncio.timeout(20):
+            while not server.started and not serving_task.done():
+                await asyncio.sleep(0.01)
+        yield RunningServer(app, f"http://127.0.0.1:{port}", server)
+    finally:
+        server.should_exit = True
+        await serving_task

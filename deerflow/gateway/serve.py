@@ -1,0 +1,84 @@
+"""Serve the Gateway until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import uvicorn
+from uvicorn.lifespan.off import LifespanOff
+
+from deerflow.config import AppConfig, config_from
+from deerflow.errors import ConfigError
+from deerflow.gateway.app import create_app
+from deerflow.gateway.loopback import is_loopback_name
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8001
+# Runs have ended by then: this is only for what is on its way to slow readers.
+CONNECTION_CLOSE_SECONDS = 5
+_POLL_SECONDS = 0.1
+
+
+def serve(
+    config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+) -> None:
+    """Serve until SIGTERM or SIGINT; runs under way then get `shutdown.drain_seconds`, and are stopped.
+
+    Raises `ConfigError` where this configuration must not be served at `host`. What cannot start, or cannot
+    have the port, ends the process with a status other than 0.
+    """
+    config = config_from(config)
+    check_bind_address(config, host)
+    if not logging.root.handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    server = GatewayServer(server_config(create_app(config), host, port))
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        pass  # the shutdown is over; uvicorn raises the signal once more for whoever else wants it
+    if not server.started:
+        sys.exit(1)
+
+
+def check_bind_address(config: AppConfig, host: str) -> None:
+    """Refuse, with `ConfigError`, to serve anyone but this machine where there are no users."""
+    if config.auth.mode == "none" and not is_loopback_name(host):
+        raise ConfigError(
+            f"auth.mode: 'none' serves this machine only, not {host!r}; "
+            "serve at 127.0.0.1, or set auth.mode: users"
+        )
+
+
+def server_config(app: Any, host: str, port: int) -> uvicorn.Config:
+    """How uvicorn serves the Gateway."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CONNECTION_CLOSE_SECONDS,
+    )
+
+
+class GatewayServer(uvicorn.Server):
+    """A server that ends its application before its connections: streams end when their runs do."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        ending = asyncio.create_task(self.lifespan.shutdown(), name="shutdown of the application")
+        while not ending.done() and not self.force_exit:
+            await asyncio.wait({ending}, timeout=_POLL_SECONDS)
+        self.lifespan = LifespanOff(self.config)
+        await super().shutdown(sockets)
