@@ -19,9 +19,8 @@ from deerflow.extensions.cancellation import cancel_requests, drop_left_over_can
 from deerflow.extensions.diagnostics import error_text, logger
 from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.outcomes import record_outcome
-from deerflow.extensions.snapshot import LoadedExtensions
+from deerflow.extensions.snapshot import NOTIFICATION_BUDGET_SECONDS, LoadedExtensions
 
-NOTIFICATION_BUDGET_SECONDS: Final = 3.0
 GRACE_SECONDS: Final = 0.1
 
 

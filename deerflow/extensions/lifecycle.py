@@ -30,4 +30,5 @@ async def _notify(
         return
     arguments = (snapshot.app_store, task_store, info, *rest)
     subject = f"task {info.task_id}"
-    await notify(Notification(hook, snapshot, snapshot.task_lifecycle, arguments, subject))
+    budget_seconds = snapshot.notification_budget_seconds
+    await notify(Notification(hook, snapshot, snapshot.task_lifecycle, arguments, subject, budget_seconds))

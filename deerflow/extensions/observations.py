@@ -96,7 +96,11 @@ def notify_compaction(snapshot: LoadedExtensions, event: CompactionEvent) -> Non
     observers = snapshot.context_compaction_observers
     if observers:
         arguments = (snapshot.app_store, _detached_store(), event)
-        observe_later(Notification("on_context_compacted", snapshot, observers, arguments, "one compaction"))
+        budget_seconds = snapshot.notification_budget_seconds
+        subject = "one compaction"
+        observe_later(
+            Notification("on_context_compacted", snapshot, observers, arguments, subject, budget_seconds)
+        )
 
 
 def notify_assembly(snapshot: LoadedExtensions, descriptor: AgentAssemblyDescriptor) -> None:
@@ -129,8 +133,8 @@ def _system_model_call(
     store = _detached_store() if task_store is None else task_store
     subject = f"a {kind} call" if task_store is None else f"the {kind} call of task {store.scope_id}"
     arguments = (snapshot.app_store, store, kind, request, result)
-    observers = snapshot.system_model_observers
-    return Notification("on_system_model_call", snapshot, observers, arguments, subject)
+    observers, budget_seconds = snapshot.system_model_observers, snapshot.notification_budget_seconds
+    return Notification("on_system_model_call", snapshot, observers, arguments, subject, budget_seconds)
 
 
 def _detached_store() -> ExtensionData:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from deerflow_extension_api import (
     AgentAssemblyObserver,
@@ -18,6 +18,8 @@ from deerflow_extension_api import (
 from deerflow.extensions.diagnostics import DiagnosticLog
 from deerflow.extensions.table_prefixes import TablePrefixes
 
+NOTIFICATION_BUDGET_SECONDS: Final = 3.0
+
 
 def _app_store() -> ExtensionData:
     return ExtensionData("app")
@@ -28,7 +30,8 @@ class LoadedExtensions:
     """All contributions of one loading, each as `(entry point, contribution)` in registration order.
 
     Two snapshots are equal only where they are the same object, so that one can key a cache without running
-    an extension's code. `diagnostics` is live: what goes wrong later is added to it.
+    an extension's code. `diagnostics` is live: what goes wrong later is added to it. All contributors that
+    are notified of one thing have `notification_budget_seconds` together.
     """
 
     app_store: ExtensionData = field(default_factory=_app_store)
@@ -41,6 +44,7 @@ class LoadedExtensions:
     routers: tuple[tuple[str, Any], ...] = ()
     table_prefixes: TablePrefixes = field(default_factory=TablePrefixes)
     diagnostics: DiagnosticLog = field(default_factory=DiagnosticLog, repr=False)
+    notification_budget_seconds: float = NOTIFICATION_BUDGET_SECONDS
 
     @property
     def needs_task_store(self) -> bool:
