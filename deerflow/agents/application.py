@@ -8,6 +8,8 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import BaseTool
 
+from deerflow.agents.tool_owners import ALLOWED_NAMES, OwnedTool, ToolOwner, is_tool_name
+from deerflow.agents.tool_sides import both_sided
 from deerflow.config.reference import import_reference
 from deerflow.config.schema import AppConfig
 from deerflow.errors import ConfigError
@@ -27,8 +29,8 @@ def application_middlewares(config: AppConfig) -> Callable[[], list[Middleware]]
     return lambda: [_instance(*entry) for entry in classes]
 
 
-def configured_tools(config: AppConfig) -> list[BaseTool]:
-    """The tools of `tools:`, in order."""
+def configured_tools(config: AppConfig) -> list[OwnedTool]:
+    """The tools of `tools:`, in order. `ConfigError` for what is no tool, or has no name of one."""
     tools = []
     for index, record in enumerate(config.tools):
         where = f"tools[{index}].use"
@@ -38,7 +40,12 @@ def configured_tools(config: AppConfig) -> list[BaseTool]:
                 f"{where}: {record.use!r} is a {type(found).__name__}; "
                 "name a LangChain tool, for example a function under @tool"
             )
-        tools.append(found)
+        if not is_tool_name(found.name):
+            raise ConfigError(
+                f"{where}: the tool {record.use!r} is named {found.name[:100]!r}; a name is {ALLOWED_NAMES}"
+            )
+        owner = ToolOwner(f"tools[{index}] ({record.use})", "config")
+        tools.append(OwnedTool(both_sided(found), owner))
     return tools
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deerflow_extension_api import AgentBuildContext
+from deerflow_extension_api import AgentBuildContext, AgentScope
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
@@ -23,6 +23,8 @@ from deerflow.agents.middlewares.compaction_sizes import usable_sizes
 from deerflow.agents.run_scope import RunScope
 from deerflow.agents.stack import StackPlan, build_stack
 from deerflow.agents.system_calls import SystemModels
+from deerflow.agents.tool_owners import Complaints, OwnedTool
+from deerflow.agents.toolbox import Toolbox, brought_tools
 from deerflow.config.limits import TokenBudgetConfig
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
@@ -30,6 +32,8 @@ from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.observations import notify_assembly
 from deerflow.extensions.placement import collect_placements
 from deerflow.models import build_chat_model
+
+logger = logging.getLogger(__name__)
 
 
 # LangGraph's server drops every key that is not named here; on Python 3.11 it does so only for the
@@ -56,7 +60,8 @@ class AgentPlan:
     context: AgentBuildContext
     options: RequestOptions
     prompt: str
-    tools: Sequence[BaseTool]
+    tools: Toolbox
+    complaints: Complaints
     budget: TokenBudgetConfig
     workspace_of: WorkspaceFinder
     scope_of: Callable[[Any], RunScope]
@@ -102,20 +107,30 @@ def assemble(plan: AgentPlan) -> Assembly:
             workspace_of=plan.workspace_of,
         )
     )
+    brought = brought_tools(stack, placements, plan.application)
+    tools = plan.tools.with_brought(brought, plan.complaints.of(plan.snapshot))
+    _warn_of_missing(plan, tools)
     graph: CompiledStateGraph[Any, Any, Any, Any] = create_agent(
         model,
-        list(plan.tools),
+        [owned.tool for owned in tools],
         system_prompt=plan.prompt,
-        middleware=fold(stack),
+        middleware=fold(stack, with_tools=False),
         context_schema=AgentContext,
         checkpointer=plan.checkpointer,
         name=plan.context.agent_name,
     )
     record = next(r for r in plan.config.models if r.name == plan.context.model_name)
     if plan.snapshot.agent_assembly_observers:
-        facts = AssemblyFacts(plan.context, options, record, plan.prompt, plan.tools, stack, placements)
+        facts = AssemblyFacts(plan.context, options, record, plan.prompt, tools, stack, placements)
         notify_assembly(plan.snapshot, describe(facts))
     return Assembly(graph, record.name, plan.snapshot)
+
+
+def _warn_of_missing(plan: AgentPlan, tools: Sequence[OwnedTool]) -> None:
+    """A misspelt name would leave a tool without the approval that was meant for it."""
+    missing = set(plan.options.approve_tools) - {owned.name for owned in tools}
+    if missing and plan.context.scope is AgentScope.LEAD:
+        logger.warning("approve_tools names what the agent has not: %s", ", ".join(sorted(missing)))
 
 
 def _compaction(plan: AgentPlan, model: BaseChatModel) -> list[Compaction]:

@@ -18,9 +18,9 @@ from deerflow_extension_api import (
     collect_release_policies,
 )
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.tools import BaseTool
 from pydantic import TypeAdapter
 
+from deerflow.agents.tool_owners import OwnedTool
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import ModelRecord
 from deerflow.extensions.placement import Placements
@@ -36,7 +36,7 @@ class AssemblyFacts:
     options: RequestOptions
     model: ModelRecord
     prompt: str
-    tools: Sequence[BaseTool]
+    tools: Sequence[OwnedTool]
     stack: Sequence[AgentMiddleware[Any, Any]]
     placements: Placements
 
@@ -53,7 +53,7 @@ def describe(facts: AssemblyFacts) -> AgentAssemblyDescriptor:
         thinking_enabled=bool(facts.options.thinking_enabled and facts.model.supports_thinking),
         reasoning_effort=facts.options.reasoning_effort,
         base_prompt_hash=canonical_hash(facts.prompt),
-        tools=tuple(_tool(tool) for tool in facts.tools),
+        tools=tuple(map(_tool, facts.tools)),
         middlewares=tuple(_middleware(item, facts.placements) for item in facts.stack),
         deferred_tool_names=(),
         enabled_skills=(),
@@ -75,14 +75,17 @@ def _jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def _tool(tool: BaseTool) -> ToolDescriptor:
+def _tool(owned: OwnedTool) -> ToolDescriptor:
+    tool, owner = owned.tool, owned.owner
     schema = tool.tool_call_schema
     schema_json = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
     return ToolDescriptor(
         name=tool.name,
         description_hash=canonical_hash(tool.description),
         schema_hash=canonical_hash(schema_json),
-        source=type(tool).__module__ if tool.metadata is None else tool.metadata.get("source", "config"),
+        source=owner.source,
+        mcp_server=owner.mcp_server,
+        mcp_transport=owner.mcp_transport,
     )
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, TracePolicy, omit_payload
+from langchain_core.tools import BaseTool
 
 from deerflow.agents.hook_bridge import run_async_hook, run_sync_hook
 from deerflow.agents.wrap_chain import (
@@ -27,14 +28,15 @@ from deerflow.agents.wrap_chain import (
 from deerflow.extensions.hook_names import NODE_HOOKS, PLAIN_SCHEMAS, WRAP_HOOKS, has_hook, has_side
 
 
-def fold(stack: Sequence[AgentMiddleware]) -> list[AgentMiddleware]:
+def fold(stack: Sequence[AgentMiddleware], *, with_tools: bool = True) -> list[AgentMiddleware]:
     """Return middlewares for `create_agent` that do what `stack` does, with all wrap hooks in one of them.
 
     That one comes first and is missing where nothing wraps. A middleware with node hooks follows in its place
     without its wrap hooks; one that only wraps leaves its tools, state and transformers, if it has any.
     A hook with one side only works on both: a synchronous one in a thread, an async one on a loop of its own.
+    Without `with_tools` no tool is left: whoever builds the agent gives it those of the middlewares.
     """
-    folded = [shown for shown in map(_without_wraps, stack) if shown is not None]
+    folded = [shown for middleware in stack if (shown := _shown(middleware, with_tools)) is not None]
     model = [middleware for middleware in stack if has_hook(middleware, "wrap_model_call")]
     tool = [middleware for middleware in stack if has_hook(middleware, "wrap_tool_call")]
     if not model and not tool:
@@ -102,26 +104,28 @@ def _async_side(middleware: AgentMiddleware, hook: str) -> AsyncHook:
     return partial(run_sync_hook, getattr(middleware, hook))
 
 
-def _without_wraps(middleware: AgentMiddleware) -> AgentMiddleware | None:
+def _shown(middleware: AgentMiddleware, with_tools: bool) -> AgentMiddleware | None:
     """Return what `create_agent` still has to see of a middleware, None where that is nothing."""
-    if not has_hook(middleware, *WRAP_HOOKS):
+    tools = getattr(middleware, "tools", ())
+    if not has_hook(middleware, *WRAP_HOOKS) and (with_tools or not tools):
         return middleware
     sides = [side for hook in NODE_HOOKS for side in (hook, f"a{hook}")]
     hooks = [side for side in sides if has_side(middleware, side)]
     plain = middleware.state_schema in PLAIN_SCHEMAS
-    if not hooks and plain and not getattr(middleware, "tools", ()) and not middleware.transformers:
+    shown_tools = tools if with_tools else ()
+    if not hooks and plain and not shown_tools and not middleware.transformers:
         return None
     shown = {hook: _InnerHook(hook, getattr(type(middleware), hook)) for hook in hooks}
     kind: type[_WithoutWraps] = type(type(middleware).__name__, (_WithoutWraps,), shown)
-    return kind(middleware)
+    return kind(middleware, shown_tools)
 
 
 class _WithoutWraps(AgentMiddleware):
     """A middleware whose wrap hooks run elsewhere; each subclass has the node hooks of one class."""
 
-    def __init__(self, inner: AgentMiddleware) -> None:
+    def __init__(self, inner: AgentMiddleware, tools: Sequence[BaseTool]) -> None:
         self.inner = inner
-        self.tools = getattr(inner, "tools", ())
+        self.tools = tools
         self.state_schema = inner.state_schema
         self.transformers = inner.transformers
         self.trace_policy = inner.trace_policy

@@ -11,7 +11,6 @@ from typing import Any
 
 from deerflow_extension_api import AgentBuildContext, AgentScope
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.application import application_middlewares, configured_tools
@@ -26,6 +25,8 @@ from deerflow.agents.subagents.catalogue import SubagentType, subagent_catalogue
 from deerflow.agents.subagents.delegate import Crew
 from deerflow.agents.system_calls import SystemModels
 from deerflow.agents.task_tool import build_task_tool
+from deerflow.agents.tool_owners import Complaints, one_per_name
+from deerflow.agents.toolbox import HOST_NAMES, Toolbox, host_tools
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions
@@ -51,7 +52,8 @@ class Assembler:
         self._checkpointer = checkpointer
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
-        self._tools = configured_tools(config)
+        self._complaints = Complaints()
+        self._tools = one_per_name(configured_tools(config), self._complaints.warn, taken=HOST_NAMES)
         self._kept: OrderedDict[Hashable, Assembly] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -108,10 +110,10 @@ class Assembler:
     def _lead_plan(self, snapshot: LoadedExtensions, options: RequestOptions) -> AgentPlan:
         config = self.config
         scopes = ScopeFinder(config, snapshot)
-        tools: list[BaseTool] = [*build_file_tools(scopes.workspace_of), *self._tools]
+        own = build_file_tools(scopes.workspace_of)
         catalogue = self.catalogue if options.subagent_enabled else None
         if catalogue:
-            tools.append(build_task_tool(Crew(catalogue, self.capacity, self), scopes))
+            own.append(build_task_tool(Crew(catalogue, self.capacity, self), scopes))
         persona = config.subagents.custom_agents.get(options.agent_name or "")
         allowed = config.subagents.limits_for(options.agent_name).tools if options.agent_name else None
         prompt = lead_prompt(catalogue)
@@ -126,7 +128,8 @@ class Assembler:
             ),
             options=options,
             prompt=f"{persona.system_prompt}\n\n{prompt}" if persona else prompt,
-            tools=_allowed(tools, allowed),
+            tools=Toolbox([*host_tools(own), *self._tools], allowed),
+            complaints=self._complaints,
             budget=config.token_budget,
             workspace_of=scopes.workspace_of,
             scope_of=scopes.scope_of,
@@ -140,7 +143,7 @@ class Assembler:
         config = self.config
         kind = self.catalogue[options.agent_name or ""]
         scopes = ScopeFinder(config, snapshot)
-        tools = [*build_file_tools(scopes.workspace_of), *self._tools]
+        own = build_file_tools(scopes.workspace_of)
         return AgentPlan(
             config=config,
             snapshot=snapshot,
@@ -152,7 +155,8 @@ class Assembler:
             ),
             options=options,
             prompt=kind.system_prompt,
-            tools=_allowed(tools, kind.limits.tools),
+            tools=Toolbox([*host_tools(own), *self._tools], kind.limits.tools),
+            complaints=self._complaints,
             budget=kind.limits.token_budget,
             max_turns=kind.limits.max_turns,
             workspace_of=scopes.workspace_of,
@@ -161,8 +165,3 @@ class Assembler:
             approvals=subagent_approvals(options.approve_tools),
             application=self._application(),
         )
-
-
-def _allowed(tools: Sequence[BaseTool], names: tuple[str, ...] | None) -> list[BaseTool]:
-    """The tools that an agent may use: an empty list allows none, None allows all."""
-    return [tool for tool in tools if names is None or tool.name in names]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from langchain.tools import ToolRuntime
@@ -12,8 +11,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from deerflow.agents.prompt import catalogue_text
 from deerflow.agents.scopeless import ScopeFinder
 from deerflow.agents.subagents.delegate import Crew, Delegation, DelegationResult, delegate
-
-TASK_TOOL_NAME = "task"
+from deerflow.agents.tool_sides import synchronous
+from deerflow.agents.toolbox import TASK_TOOL_NAME
 
 _CAPS = {"turn_capped": "turn budget", "token_capped": "token budget"}
 _OPENINGS = {
@@ -39,13 +38,8 @@ def build_task_tool(crew: Crew, scopes: ScopeFinder) -> BaseTool:
         )
         return _reply(await delegate(order, crew), runtime.tool_call_id or "")
 
-    def task_in_thread(
-        prompt: str, subagent_type: str, runtime: ToolRuntime[Any, Any], description: str = ""
-    ) -> ToolMessage:
-        return asyncio.run(task(prompt, subagent_type, runtime, description))
-
     return StructuredTool.from_function(
-        func=task_in_thread,
+        func=synchronous(task),
         coroutine=task,
         name=TASK_TOOL_NAME,
         description=(

@@ -1,0 +1,70 @@
+"""The tools of one agent: the host's, the operator's, and those that its middlewares bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as make_tool
+
+from deerflow.agents.file_tools.build import FILE_TOOLS
+from deerflow.agents.tool_owners import HOST, Complaint, OwnedTool, ToolOwner, one_per_name
+from deerflow.agents.tool_sides import both_sided
+from deerflow.extensions.placement import Placements
+
+TASK_TOOL_NAME = "task"
+
+HOST_NAMES: Mapping[str, ToolOwner] = dict.fromkeys(
+    (*(tool.name for tool in FILE_TOOLS), TASK_TOOL_NAME), HOST
+)
+"""Names that are the host's in every agent, also in one that lacks the tool."""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What an agent was planned with.
+
+    `offered` are the tools of the host and the operator, `allowed` the names of them that it may use: None
+    for all. What an extension or the application's own middlewares bring comes with them, and is not asked.
+    """
+
+    offered: Sequence[OwnedTool]
+    allowed: tuple[str, ...] | None = None
+
+    def with_brought(self, brought: Sequence[OwnedTool], complain: Complaint) -> list[OwnedTool]:
+        """All tools of the agent, those of its middlewares last."""
+        everything = one_per_name([*self.offered, *brought], complain, taken=HOST_NAMES)
+        return [owned for owned in everything if self._permits(owned) or owned in brought]
+
+    def _permits(self, owned: OwnedTool) -> bool:
+        return self.allowed is None or owned.name in self.allowed
+
+
+def host_tools(tools: Sequence[BaseTool]) -> list[OwnedTool]:
+    """The host's own."""
+    return [OwnedTool(tool, HOST) for tool in tools]
+
+
+def brought_tools(
+    stack: Sequence[AgentMiddleware[Any, Any]],
+    placements: Placements,
+    application: Sequence[AgentMiddleware[Any, Any]],
+) -> list[OwnedTool]:
+    """The tools of a stack's middlewares, each with the extension or application that it came from."""
+
+    def owner_of(middleware: AgentMiddleware[Any, Any]) -> ToolOwner:
+        origin = placements.origin_of(middleware)
+        if origin is not None:
+            return ToolOwner(f"extension {origin.source}", origin.source, extension=origin.source)
+        if any(own is middleware for own in application):
+            return ToolOwner(f"middleware {middleware.name}", "application")
+        return HOST
+
+    return [
+        OwnedTool(both_sided(tool if isinstance(tool, BaseTool) else make_tool(tool)), owner_of(middleware))
+        for middleware in stack
+        for tool in getattr(middleware, "tools", ())
+    ]

@@ -1,0 +1,72 @@
+"""Tools of an application, for `tools:` of a configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from typing import Any
+
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from langgraph.types import interrupt
+
+user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+threads: list[str] = []
+"""Names of the threads that ran a synchronous tool."""
+
+
+@tool
+def search(query: str = "") -> str:
+    """Search."""
+    threads.append(threading.current_thread().name)
+    return f"found {query} for {user.get()}"
+
+
+@tool
+async def fetch(query: str = "") -> str:
+    """Fetch, asynchronously only."""
+    await asyncio.sleep(0)
+    return f"fetched {query} for {user.get()}"
+
+
+@tool
+def sleep(seconds: float = 0.0) -> str:
+    """Block for a while."""
+    time.sleep(seconds)
+    return "slept"
+
+
+@tool
+def ask(question: str = "") -> str:
+    """Ask a person."""
+    asked.append(question)
+    return f"answered: {interrupt({'question': question})}"
+
+
+asked: list[str] = []
+"""Questions of `ask`, once for each time that it began."""
+
+
+class Lookup(BaseTool):
+    """A tool as a class, synchronous only."""
+
+    name: str = "lookup"
+    description: str = "Look up."
+
+    def _run(self, word: str = "", **kwargs: Any) -> str:
+        threads.append(threading.current_thread().name)
+        return f"looked up {word} for {user.get()}"
+
+
+lookup = Lookup()
+
+
+def _named(name: str, says: str) -> BaseTool:
+    return StructuredTool.from_function(lambda: says, name=name, description="Clashes.")
+
+
+other_search = _named("search", "the second search")
+read_file = _named("read_file", "not the host's")
+task = _named("task", "not the host's")
+odd_name = _named("odd </name>", "never")
