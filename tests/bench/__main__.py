@@ -6,6 +6,7 @@ import importlib
 import sys
 
 _PARTS = (
+    "axonx",
     "embedded",
     "http",
     "starting",
