@@ -19,12 +19,14 @@ from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
-from deerflow.persistence import Database, open_checkpointer, open_database
+from deerflow.persistence import Database, open_checkpointer, open_database, open_store
+from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
 
 OBSERVATION_DRAIN_SECONDS = 5.0
+MEMORY_FLUSH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             stack.callback(loop.release)
         services = await _start_services(config, options, database)
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        parts = RunParts(config, database.stores, assembler, options.mounts, checkpointer=checkpointer)
+        memory = await _open_memory(config, assembler, stack)
+        parts = RunParts(
+            config, database.stores, assembler, options.mounts, checkpointer=checkpointer, memory=memory
+        )
         runs = RunService(parts)
         try:
             yield Host(config, database, checkpointer, assembler, runs, ThreadStates(parts, runs))
@@ -73,7 +78,17 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             drain_seconds = options.drain_seconds
             if drain_seconds is None:
                 drain_seconds = config.shutdown.drain_seconds
-            await uninterrupted(_shut_down(runs, drain_seconds, loop, services), name="host shutdown")
+            shutdown = _Shutdown(runs, drain_seconds, loop, memory, services)
+            await uninterrupted(shutdown.run(), name="host shutdown")
+
+
+async def _open_memory(
+    config: AppConfig, assembler: Assembler, stack: AsyncExitStack
+) -> MemoryService | None:
+    if not config.memory.enabled:
+        return None
+    store = await stack.enter_async_context(open_store(config))
+    return MemoryService(config, store, assembler.system_models)
 
 
 async def _start_services(
@@ -90,14 +105,29 @@ async def _start_services(
     return await start_services(options.services_of, deps)
 
 
-async def _shut_down(
-    runs: RunService, drain_seconds: float, loop: NotificationLoop | None, services: RunningServices | None
-) -> None:
-    """The stated order: no new runs, no new observations, drain, flush what drained runs queued, services."""
-    if loop is not None:
-        loop.stop_accepting()
-    await runs.drain(drain_seconds)
-    if loop is not None:
-        await loop.drain(OBSERVATION_DRAIN_SECONDS)
-    if services is not None:
-        await services.stop()
+@dataclass(frozen=True)
+class _Shutdown:
+    """How a host ends, in the stated order; each step is bounded."""
+
+    runs: RunService
+    drain_seconds: float
+    loop: NotificationLoop | None
+    memory: MemoryService | None
+    services: RunningServices | None
+
+    async def run(self) -> None:
+        """No new runs, no new observations, memory, runs, what the drained runs queued, services."""
+        self.runs.stop_accepting()
+        if self.loop is not None:
+            self.loop.stop_accepting()
+        await self._flush_memory()
+        await self.runs.drain(self.drain_seconds)
+        await self._flush_memory()
+        if self.loop is not None:
+            await self.loop.drain(OBSERVATION_DRAIN_SECONDS)
+        if self.services is not None:
+            await self.services.stop()
+
+    async def _flush_memory(self) -> None:
+        if self.memory is not None:
+            await self.memory.flush(MEMORY_FLUSH_SECONDS)

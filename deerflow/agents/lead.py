@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from deerflow.agents.application import application_middlewares, configured_tools
 from deerflow.agents.assembly import AgentPlan, Assembly, assemble
 from deerflow.agents.file_tools import build_file_tools
+from deerflow.agents.middlewares.memory_injection import MemoryInjection
 from deerflow.agents.prompt import lead_prompt
 from deerflow.agents.run_scope import RunScope
 from deerflow.agents.scopeless import ScopeFinder
@@ -135,6 +136,7 @@ class Assembler:
             scope_of=scopes.scope_of,
             system_models=self.system_models,
             approvals=lead_approvals(options.approve_tools),
+            memory=[MemoryInjection()] if config.memory.enabled else [],
             application=[*self._application(), *self._lead_only],
             checkpointer=self._checkpointer,
         )

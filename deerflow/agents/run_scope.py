@@ -52,7 +52,10 @@ class Delegations:
 
 @dataclass(frozen=True, eq=False)
 class RunScope:
-    """Everything that one agent execution (a lead run or a subagent) needs to know of itself."""
+    """Everything that one agent execution (a lead run or a subagent) needs to know of itself.
+
+    `memory` is what is known about the user, as a block for the system prompt.
+    """
 
     snapshot: LoadedExtensions
     task_info: TaskInfo
@@ -62,6 +65,7 @@ class RunScope:
     workspace: Workspace
     delegations: Delegations
     user_id: str | None = None
+    memory: str = ""
     usage: UsageMeter = field(default_factory=UsageMeter)
 
 

@@ -35,6 +35,7 @@ class StackPlan:
     max_turns: int | None
     approvals: Sequence[Middleware]
     compaction: Sequence[Middleware]
+    memory: Sequence[Middleware]
     application: Sequence[Middleware]
     workspace_of: WorkspaceFinder
 
@@ -48,6 +49,7 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
         *placed.tool_visible,
         *placed.model_logical,
         *plan.compaction,
+        *plan.memory,
         *plan.approvals,
         ToolOutputLimit(plan.workspace_of),
         ToolFailures(),

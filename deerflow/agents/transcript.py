@@ -58,7 +58,8 @@ def _merged_system(system: SystemMessage | None, strays: list[SystemMessage]) ->
     if not strays:
         return system
     parts = [*([system] if system is not None else []), *strays]
-    return SystemMessage("\n\n".join(part.text for part in parts if part.text))
+    marks = system.additional_kwargs if system is not None else {}
+    return SystemMessage("\n\n".join(part.text for part in parts if part.text), additional_kwargs=marks)
 
 
 def _paired(messages: list[AnyMessage]) -> list[AnyMessage]:

@@ -52,7 +52,8 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
     await parts.stores.runs.move(run.run_id, RunStatus.RUNNING)
     run.log.publish("metadata", {"run_id": run.run_id, "attempt": 1})
     snapshot = parts.resolve_snapshot()
-    scope = run.scope = open_scope(run, snapshot, parts)
+    memory = await parts.memory.known(run.user_id) if parts.memory is not None else ""
+    scope = run.scope = open_scope(run, snapshot, parts, memory=memory)
     context = runtime_context(_known_options(run), scope)
     run.start_was_notified = True
     await notify_task_start(snapshot, scope.task_store, scope.task_info)
@@ -72,7 +73,7 @@ async def _take_turn(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> No
         run.thread = await parts.stores.threads.get(run.thread_id) or run.thread
 
 
-def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts) -> RunScope:
+def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, memory: str = "") -> RunScope:
     """The scope of a lead run on `snapshot`."""
     options = run.options
     info = TaskInfo(
@@ -93,6 +94,7 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts) -> R
         workspace=Workspace(parts.config.workspace_path(run.thread_id), mounts=parts.mounts),
         delegations=Delegations(policy.max_subagents_per_run or 0),
         user_id=run.request.user_id,
+        memory=memory,
     )
 
 

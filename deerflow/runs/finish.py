@@ -11,8 +11,9 @@ from deerflow.errors import NotFoundError
 from deerflow.extensions.lifecycle import notify_task_stop
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending
+from deerflow.runs.memory import Conversation
 from deerflow.runs.parts import RunParts
-from deerflow.runs.record import NewRunEvent
+from deerflow.runs.record import NewRunEvent, RunStatus
 from deerflow.runs.removal import remove_thread
 from deerflow.runs.title import finish_naming
 
@@ -28,6 +29,7 @@ async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     if run.naming is not None:
         await _step("name the thread", run, partial(finish_naming, run.naming, run, parts))
     await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
+    await _step("queue what was said for memory", run, lambda: _remember(run, ending, parts))
     if run.request.temporary:
         await _step("remove the temporary thread", run, lambda: _remove_thread(run, parts))
     _publish_end(run, ending)
@@ -64,6 +66,15 @@ async def _notify_stop(run: ActiveRun, ending: Ending) -> None:
     scope = run.scope
     if scope is not None and run.start_was_notified:
         await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, ending.outcome)
+
+
+async def _remember(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
+    """Let a run that came to its end be read for facts later; of a temporary one nothing stays."""
+    if parts.memory is None or run.scope is None or run.request.temporary:
+        return
+    if ending.status is RunStatus.SUCCESS:
+        messages = run.values.get("messages") or ()
+        parts.memory.queue(Conversation(run.user_id, run.thread_id, run.scope.snapshot, messages))
 
 
 async def _remove_thread(run: ActiveRun, parts: RunParts) -> None:

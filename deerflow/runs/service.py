@@ -111,9 +111,13 @@ class RunService:
         self._recent.forget(run_id)
         return await self._parts.stores.runs.delete(run_id, thread_id=thread_id)
 
+    def stop_accepting(self) -> None:
+        """Take no new runs from now on."""
+        self._accepting = False
+
     async def drain(self, drain_seconds: float) -> None:
         """Accept nothing more, let runs finish for `drain_seconds`, stop what is left, wait for it."""
-        self._accepting = False
+        self.stop_accepting()
         for run in list(self._active.values()):
             if run.is_delayed:
                 run.stop("shutdown")

@@ -1,0 +1,77 @@
+"""What is known about each user, one item per fact in LangGraph's store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from langgraph.store.base import BaseStore, PutOp
+
+NAMESPACE: Final = "deerflow_memory"
+"""The first label of every namespace used here: no client may read or write below it."""
+
+MAX_FACT_CHARACTERS: Final = 300
+_MAX_READ = 10_000
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known about a user. `noted_at` sorts by time; equal `key`s mean the same fact."""
+
+    text: str
+    noted_at: str
+
+    @property
+    def key(self) -> str:
+        return fact_key(self.text)
+
+
+def fact_key(text: str) -> str:
+    """The same for texts that differ in case, white space or final punctuation only."""
+    plain = " ".join(text.casefold().split()).rstrip(" .!;,")
+    return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+class FactBook:
+    """The facts about all users. Changes of one fact are atomic, also between several hosts."""
+
+    def __init__(self, store: BaseStore, *, max_facts: int) -> None:
+        self._store = store
+        self._max_facts = max_facts
+
+    async def read(self, user_id: str) -> list[Fact]:
+        """The newest `max_facts` facts about a user, newest first."""
+        return (await self._read_all(user_id))[: self._max_facts]
+
+    async def note(self, user_id: str, texts: Sequence[str], *, outdated: Collection[str] = ()) -> None:
+        """Keep `texts`, of which later ones are newer, and drop those with an `outdated` key or too many.
+
+        A fact that is known already becomes the newest in its new wording.
+        """
+        moment = datetime.now(UTC).isoformat(timespec="microseconds")
+        cleaned = [" ".join(text.split())[:MAX_FACT_CHARACTERS].strip() for text in texts]
+        new = [Fact(text, f"{moment} {place:04}") for place, text in enumerate(cleaned) if text]
+        noted = {fact.key: fact for fact in new}
+        known = {fact.key: fact for fact in reversed(await self._read_all(user_id))}
+        wanted = {key: fact for key, fact in known.items() if key not in outdated} | noted
+        newest = sorted(wanted.values(), key=lambda fact: fact.noted_at, reverse=True)[: self._max_facts]
+        kept = {fact.key: fact for fact in newest}
+        namespace = _namespace(user_id)
+        written = [PutOp(namespace, key, asdict(fact)) for key, fact in noted.items() if key in kept]
+        dropped = [PutOp(namespace, key, None) for key in known if key not in kept]
+        if written or dropped:
+            await self._store.abatch([*written, *dropped])
+
+    async def _read_all(self, user_id: str) -> list[Fact]:
+        items = await self._store.asearch(_namespace(user_id), limit=_MAX_READ)
+        facts = [Fact(str(item.value["text"]), str(item.value["noted_at"])) for item in items]
+        return sorted(facts, key=lambda fact: fact.noted_at, reverse=True)
+
+
+def _namespace(user_id: str) -> tuple[str, str]:
+    # Stores search by prefix of the namespace's text, and labels have no periods: names of one length that
+    # hold neither keep `ann` from being shown what belongs to `anna`.
+    return NAMESPACE, hashlib.sha256(user_id.encode("utf-8", "replace")).hexdigest()
