@@ -54,8 +54,8 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 
 def host_routes() -> list[BaseRoute]:
-    """The host's own routes: every path that a contributed router must leave alone."""
-    resources = (system, assistants, threads, thread_state, thread_runs, stateless_runs)
+    """The host's own routes, those first that are asked for most: a request tries one after the other."""
+    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, system)
     return [route for resource in resources for route in resource.router.routes]
 
 

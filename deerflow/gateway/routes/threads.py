@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.errors import NotFoundError
+from deerflow.errors import DeerFlowError, NotFoundError
 from deerflow.gateway.current import host_of, owner_of, thread_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import page_headers
@@ -43,7 +43,11 @@ async def create(request: Request, body: ThreadBody) -> Response:
     thread = await host.database.stores.threads.create(thread)
     if not body.supersteps:
         return JsonResponse(thread_json(thread))
-    await host.states.fill(thread, [step.state_updates() for step in body.supersteps])
+    try:
+        await host.states.fill(thread, [step.state_updates() for step in body.supersteps])
+    except DeerFlowError:
+        await host.runs.remove(thread_id)
+        raise
     return await get(request, thread_id)
 
 
