@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -74,10 +74,22 @@ class TargetConfig(_Strict):
     """Another AxonX service that calls may be sent to."""
 
     address: Name
-    token: str | None = Field(default=None, repr=False)
+    token: Annotated[str, Field(min_length=1)] | None = Field(default=None, repr=False)
 
 
-class ApplicationConfig(_Strict):
+class _Unused(_Strict):
+    """Settings that other AxonX distributions know: checked, and without effect here.
+
+    Accepting them lets one configuration serve both.
+    """
+
+    enable_logo: bool = False
+    language: Literal["en", "zh"] = "en"
+    transfer_budget_bytes: Annotated[int, Field(gt=0, strict=True)] = 512 * 1024 * 1024
+    studio: dict[str, Any] = Field(default_factory=dict)
+
+
+class ApplicationConfig(_Unused):
     """Everything that `Application(**config)` takes."""
 
     app_name: Name = "AxonX"

@@ -15,13 +15,15 @@ from axonx import Application
     ("config", "field"),
     [
         ({"colour": 1}, "colour"),
-        ({"studio": {}}, "studio"),
+        ({"language": "fr"}, "language"),
+        ({"transfer_budget_bytes": "1"}, "transfer_budget_bytes"),
         ({"timezone": "Mars/Olympus"}, "Unknown timezone: 'Mars/Olympus'"),
         ({"job_close_timeout_seconds": 0}, "job_close_timeout_seconds"),
         ({"components": {"fmt": {"a": {"backend": ""}}}}, "components.fmt.a.backend"),
         ({"components": {"fmt": {"a": {}}}}, "components.fmt.a.backend"),
         ({"jobs": {"j": {"steps": [{}]}}}, "jobs.j.steps.0.backend"),
         ({"targets": [{"address": "h:1", "colour": 1}]}, "targets.0.colour"),
+        ({"targets": [{"address": "h:1", "token": ""}]}, "targets.0.token"),
     ],
 )
 def test_a_wrong_configuration_names_the_field(config: dict[str, Any], field: str) -> None:
@@ -46,3 +48,9 @@ def test_defaults_are_quiet(tmp_path: Path) -> None:
     config = Application(workspace_dir=tmp_path / "w", log_dir=tmp_path / "l").app_config
     assert (config.timezone, config.log_to_console, config.log_to_file) == ("UTC", False, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_of_other_distributions_are_accepted(tmp_path: Path) -> None:
+    Application(
+        workspace_dir=tmp_path, enable_logo=True, language="zh", transfer_budget_bytes=1, studio={"pages": {}}
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from axonx.components.job.base import BaseJob
 from axonx.components.job.response import JobResponse
@@ -15,7 +15,7 @@ class JobInfo(BaseModel):
     """One Job: the JSON Schemas of its arguments and of its response."""
 
     name: str
-    description: str
+    description: str = ""
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
 
@@ -23,8 +23,8 @@ class JobInfo(BaseModel):
 class JobCatalog(BaseModel):
     """Jobs in the order of the configuration."""
 
-    items: list[JobInfo]
-    total: int
+    items: list[JobInfo] = Field(default_factory=list)
+    total: int = 0
 
     @classmethod
     def of(cls, jobs: Iterable[BaseJob]) -> JobCatalog:

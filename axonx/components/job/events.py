@@ -76,7 +76,7 @@ class AgentBlockPatch(_Event):
     """One change to one block of an agent's message."""
 
     operation: Literal["start", "append", "replace", "finish"]
-    block_id: str
+    block_id: str = Field(min_length=1)
     block_type: BlockType
     delta: str = ""
     payload: dict[str, JsonValue] = Field(default_factory=dict)

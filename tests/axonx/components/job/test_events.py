@@ -145,6 +145,11 @@ def test_an_artifact_has_no_negative_size() -> None:
         ArtifactEvent(path="a", size=-1)
 
 
+def test_a_block_of_an_agents_message_has_an_id() -> None:
+    with pytest.raises(ValidationError):
+        AgentBlockPatch(operation="start", block_id="", block_type="text")
+
+
 async def emit_changed(step: BaseStep) -> None:
     event = ProgressEvent(name="a", metrics={"x": [1]})
     await step.emit(event)
