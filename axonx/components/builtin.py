@@ -13,6 +13,7 @@ BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("job", "pipeline"): "axonx.components.job.pipeline:PipelineJob",
         ("scheduler", "cron"): "axonx.scheduler.cron:CronScheduler",
+        ("service", "http"): "axonx.service.http:HttpService",
         ("step", "agent_stream"): "axonx.steps.agent_stream:AgentStreamStep",
         ("step", "demo_step"): "axonx.steps.demo:DemoStep",
         ("step", "help_step"): "axonx.steps.help:HelpStep",

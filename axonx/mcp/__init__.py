@@ -1,0 +1,1 @@
+"""Jobs as tools of the Model Context Protocol: https://modelcontextprotocol.io"""
