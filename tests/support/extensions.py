@@ -1,8 +1,7 @@
-"""Contributions that record what they see, and ones that misbehave."""
+"""Contributions that record what they see."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,39 +108,3 @@ def installed(loaded: LoadedExtensions) -> Iterator[LoadedExtensions]:
             reset_loaded_extensions()
         else:
             set_loaded_extensions(before)
-
-
-class Misbehaving(TaskLifecycleContributor):
-    """Does one wrong thing in one hook."""
-
-    def __init__(self, hook: str, fault: str) -> None:
-        self.hook = hook
-        self.fault = fault
-
-    async def on_task_start(self, app_store: Any, task_store: ExtensionData, info: TaskInfo) -> None:
-        if self.hook == "on_task_start":
-            await misbehave(self.fault)
-
-    async def on_task_stop(
-        self, app_store: Any, task_store: ExtensionData, info: TaskInfo, outcome: TaskOutcome
-    ) -> None:
-        if self.hook == "on_task_stop":
-            await misbehave(self.fault)
-
-
-FAULTS = ("raises", "hangs", "ignores cancellation", "raises CancelledError")
-
-
-async def misbehave(fault: str) -> None:
-    """Raise, hang, ignore being cancelled, or cancel oneself."""
-    if fault == "raises":
-        raise RuntimeError("broken on purpose")
-    if fault == "raises CancelledError":
-        raise asyncio.CancelledError
-    if fault == "hangs":
-        await asyncio.Event().wait()
-    for _ in range(400):
-        try:
-            await asyncio.sleep(0.02)
-        except asyncio.CancelledError:
-            continue
