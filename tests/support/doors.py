@@ -49,6 +49,11 @@ class GatewayDoor:
             body = {"assistant_id": "lead_agent", "command": {"resume": value}}
         raise AssertionError(f"still asking after {at_most} answers: {told}")
 
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of a path."""
+        response = self.thread.call(self.client.get(path))
+        return response.status_code, response.text
+
     async def _run(self, thread_id: str, body: dict[str, Any]) -> Told:
         response = await self.client.post(f"/threads/{thread_id}/runs/wait", json=body)
         assert response.status_code == 200, response.text
