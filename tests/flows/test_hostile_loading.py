@@ -1,4 +1,4 @@
-"""What one extension does wrong while it is loaded, started, mounted or stopped costs its neighbours nothing."""
+"""What an extension does wrong while it is loaded, started, mounted or stopped costs no other anything."""
 
 from __future__ import annotations
 
