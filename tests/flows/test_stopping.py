@@ -49,6 +49,7 @@ async def test_a_run_stopped_before_its_turn_never_reaches_the_model(tmp_path: P
             await host.runs.stop(second.run_id)
             assert second.ending is not None and second.ending.status is RunStatus.INTERRUPTED
             assert [info.run_id for info in seen.infos] == [first.run_id]
+            await _until(lambda: seen.model_stores)
             await host.runs.stop(first.run_id)
     assert len(seen.model_stores) == 1
 
