@@ -61,13 +61,14 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(config))
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
+        # Whatever may fail of the host's own stands before the services, which would have to be stopped.
+        assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
+        memory = await _open_memory(config, assembler, stack)
         loop = None
         if options.owns_notification_loop:
             loop = register_notification_loop(snapshot=options.services_of)
             stack.callback(loop.release)
         services = await _start_services(config, options, database)
-        assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        memory = await _open_memory(config, assembler, stack)
         parts = RunParts(
             config, database.stores, assembler, options.mounts, checkpointer=checkpointer, memory=memory
         )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from deerflow.cancellation import uninterrupted
+from deerflow.cancellation import abandon, uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.runs.active import ActiveRun
@@ -26,6 +26,9 @@ from deerflow.runs.request import GRAPH_ID, RunRequest, checked_id
 from deerflow.runs.serialize import to_json_value
 
 logger = logging.getLogger(__name__)
+
+# How long a stopped run may take with everything it has to do; each step of it has a limit of its own.
+MOST_ENDING_SECONDS = 120.0
 
 
 class RunService:
@@ -128,7 +131,9 @@ class RunService:
             run.stop("shutdown")
         running = self._supervisors()
         if running:
-            await asyncio.wait(running)
+            _, stuck = await asyncio.wait(running, timeout=MOST_ENDING_SECONDS)
+            for supervisor in stuck:
+                abandon(supervisor)
 
     def _check_accepting(self) -> None:
         if not self._accepting:
