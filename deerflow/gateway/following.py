@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
 
+from deerflow.errors import NotFoundError
 from deerflow.gateway import sse
 from deerflow.gateway.current import host_of, owner_of, run_of, thread_of
 from deerflow.gateway.responses import JsonResponse, LastingResponse
@@ -17,7 +18,7 @@ from deerflow.gateway.shapes import interrupt_json
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.event_log import RunEvent, gap_marker
 from deerflow.runs.recent import EndedRun
-from deerflow.runs.record import ACTIVE_STATUSES, RunRecord
+from deerflow.runs.record import ACTIVE_STATUSES, RunRecord, RunStatus
 from deerflow.runs.request import checked_id
 from deerflow.runs.serialize import encode_json
 
@@ -110,7 +111,10 @@ async def _record_frames(request: Request, run: RunRecord, after_id: int | None)
     while run.status in ACTIVE_STATUSES:
         yield sse.HEARTBEAT
         await asyncio.sleep(POLL_SECONDS)
-        run = await run_of(request, run.thread_id, run.run_id)
+        try:
+            run = await run_of(request, run.thread_id, run.run_id)
+        except NotFoundError:  # deleted meanwhile
+            run = replace(run, status=RunStatus.INTERRUPTED)
     yield sse.frame(RunEvent(None, "end", encode_json(_end_of(run))))
 
 

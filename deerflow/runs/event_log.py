@@ -21,6 +21,7 @@ from deerflow.runs.serialize import encode_json
 MAX_EVENTS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
 BATCH_EVENTS = 64
+BATCH_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,20 @@ class EventLog:
                     yield event
 
     def after(self, event_id: int) -> list[RunEvent]:
-        """The oldest events after `event_id` that are still there, at most 64."""
+        """The oldest events after `event_id` that are still there: at most 64, and about a megabyte."""
         if not self._events or event_id >= self._last_id:
             return []
         oldest = self._events[0].id or 0
         start = max(0, event_id + 1 - oldest)
-        # Bounded batches: a reader that stopped reading must not hold a copy of everything.
-        return [self._events[i] for i in range(start, min(len(self._events), start + BATCH_EVENTS))]
+        batch: list[RunEvent] = []
+        size_bytes = 0
+        # Bounded batches: a reader that stopped reading must not hold everything for itself.
+        for index in range(start, min(len(self._events), start + BATCH_EVENTS)):
+            batch.append(self._events[index])
+            size_bytes += len(batch[-1].payload)
+            if size_bytes > BATCH_BYTES:
+                break
+        return batch
 
     async def wait(self, timeout_seconds: float | None = None) -> None:
         """Return when an event has been appended, the log was closed, or the time is over."""

@@ -77,6 +77,17 @@ async def test_bytes_are_bounded_beside_the_count() -> None:
     assert events[-1].id == 50
 
 
+async def test_batches_are_bounded_by_count_and_bytes() -> None:
+    log = EventLog()
+    for _ in range(100):
+        log.publish("values", 1)
+    for _ in range(5):
+        log.publish("values", "x" * 700_000)
+    log.close()
+    sizes = [len(batch) async for batch in log.batches(0)]
+    assert sizes == [64, 38, 2, 1]
+
+
 async def test_an_event_larger_than_the_bound_still_reaches_its_readers() -> None:
     log = EventLog(max_bytes=10)
     log.publish("end", "x" * 100)
