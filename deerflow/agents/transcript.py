@@ -6,16 +6,37 @@ message in mid-history. The stored conversation is left as it is; only the reque
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langchain_core.messages.tool import invalid_tool_call
+
+from deerflow.agents.text import valid_text
+from deerflow.agents.tool_output.cutting import cleaned
 
 UNFINISHED = "This tool call was stopped before it had a result."
-UNREADABLE = "This tool call could not be read: its arguments are not valid JSON. Send it again, corrected."
+UNREADABLE = (
+    "This tool call could not be read: its arguments are not valid JSON in UTF-8. Send it again, corrected."
+)
 WITHHELD = "The model's answer was withheld by its provider's safety filter."
 
+GAVE_UP = "The model's tool calls could not be read, several times in a row; nothing more was done."
+
+MOST_UNREADABLE = 3
+"""Answers in a row that have none but unreadable calls, before the agent is stopped."""
+
+_CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 _SAFETY_STOPS = frozenset({"content_filter", "safety", "recitation", "blocklist", "prohibited_content"})
 
 
@@ -30,27 +51,26 @@ def well_formed(
     return _merged_system(system, strays), _paired(rest)
 
 
-def repaired(answer: AIMessage) -> AIMessage:
-    """The answer with distinct tool-call ids, and without the calls of an answer that was cut for safety."""
+def repaired(answer: AIMessage, *, earlier: Sequence[AnyMessage] = ()) -> list[AIMessage | ToolMessage]:
+    """The answer in a form that can be stored and sent again, and results for its calls that nobody can read.
+
+    Calls have distinct ids, text is valid, and nothing is left of the calls of an answer that was cut for
+    safety. Where the conversation before it, `earlier`, ends with such results `MOST_UNREADABLE` times, the
+    answer asks for nothing more.
+    """
     if _stopped_for_safety(answer):
-        return answer.model_copy(
-            update={
-                "content": answer.text or WITHHELD,
-                "tool_calls": [],
-                "invalid_tool_calls": [],
-                "additional_kwargs": {k: v for k, v in answer.additional_kwargs.items() if k != "tool_calls"},
-            }
-        )
-    calls = [*answer.tool_calls, *answer.invalid_tool_calls]
-    ids = [call.get("id") for call in calls]
-    if all(ids) and len(set(ids)) == len(ids):
-        return answer
-    return _with_distinct_ids(answer)
+        return [_without_calls(answer, WITHHELD)]
+    answer = _with_distinct_ids(_with_valid_text(answer))
+    if not answer.invalid_tool_calls:
+        return [answer]
+    if not answer.tool_calls and _unreadable_so_far(earlier) >= MOST_UNREADABLE:
+        return [_without_calls(answer, GAVE_UP)]
+    return _with_calls_answered(answer)
 
 
 def _needs_care(message: BaseMessage) -> bool:
     if isinstance(message, AIMessage):
-        return bool(message.tool_calls or message.invalid_tool_calls)
+        return bool(message.tool_calls or message.invalid_tool_calls or not message.content)
     return isinstance(message, SystemMessage | ToolMessage)
 
 
@@ -70,8 +90,11 @@ def _paired(messages: list[AnyMessage]) -> list[AnyMessage]:
         position += 1
         if isinstance(message, ToolMessage):
             continue  # a result whose call is gone; those with a call are taken below
+        has_calls = isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls)
+        if isinstance(message, AIMessage) and not has_calls and not message.content:
+            continue  # an answer that says nothing, which some providers refuse to read again
         result.append(message)
-        if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
+        if not isinstance(message, AIMessage) or not has_calls:
             continue
         end = position
         while end < len(messages) and not isinstance(messages[end], AIMessage):
@@ -104,7 +127,80 @@ def _stopped_for_safety(answer: AIMessage) -> bool:
     return isinstance(reason, str) and reason.lower() in _SAFETY_STOPS
 
 
+def _without_calls(answer: AIMessage, notice: str) -> AIMessage:
+    text = valid_text(answer.text)
+    return answer.model_copy(
+        update={
+            **_without_provider_forms(answer),
+            "content": text if text.strip() else notice,
+            "tool_calls": [],
+            "invalid_tool_calls": [],
+        }
+    )
+
+
+def _with_valid_text(answer: AIMessage) -> AIMessage:
+    """No half characters: in text they are replaced, a call that holds one counts as unreadable."""
+    update: dict[str, Any] = {}
+    content = cleaned(answer.content)
+    if content != answer.content:
+        update["content"] = content
+    broken = [call for call in answer.tool_calls if not _is_utf8(call)]
+    if broken:
+        update["tool_calls"] = [call for call in answer.tool_calls if call not in broken]
+        update["invalid_tool_calls"] = [*answer.invalid_tool_calls, *map(_invalid, broken)]
+    return answer.model_copy(update=update) if update else answer
+
+
+def _is_utf8(call: ToolCall) -> bool:
+    try:
+        json.dumps(call, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _invalid(call: ToolCall) -> InvalidToolCall:
+    call_id = None if call["id"] is None else valid_text(call["id"])
+    return invalid_tool_call(name=valid_text(call["name"]), id=call_id)
+
+
+def _with_calls_answered(answer: AIMessage) -> list[AIMessage | ToolMessage]:
+    """As a call without arguments and its result, an unreadable call takes the agent to its next turn."""
+    broken = [
+        ToolCall(name=call.get("name") or "unknown", args={}, id=call["id"], type="tool_call")
+        for call in answer.invalid_tool_calls
+    ]
+    message = answer.model_copy(
+        update={
+            "tool_calls": [*answer.tool_calls, *broken],
+            "invalid_tool_calls": [],
+            **_without_provider_forms(answer),
+        }
+    )
+    return [message, *(_unreadable(call) for call in broken)]
+
+
+def _unreadable(call: ToolCall) -> ToolMessage:
+    return ToolMessage(UNREADABLE, tool_call_id=call["id"] or "", name=call["name"], status="error")
+
+
+def _unreadable_so_far(messages: Sequence[AnyMessage]) -> int:
+    """How many answers in a row, up to now, had none but unreadable calls."""
+    count = 0
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and message.tool_calls:
+            count += 1
+        elif not isinstance(message, ToolMessage) or message.content != UNREADABLE:
+            break
+    return count
+
+
 def _with_distinct_ids(answer: AIMessage) -> AIMessage:
+    calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+    ids = [call.get("id") for call in calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return answer
     seen: set[str] = set()
 
     def renamed(calls: Sequence[Any]) -> list[Any]:
@@ -119,12 +215,18 @@ def _with_distinct_ids(answer: AIMessage) -> AIMessage:
 
     update: dict[str, Any] = {"tool_calls": renamed(answer.tool_calls)}
     update["invalid_tool_calls"] = renamed(answer.invalid_tool_calls)
-    # Provider forms of the same calls would bring the old ids back into the next request.
-    update["additional_kwargs"] = {k: v for k, v in answer.additional_kwargs.items() if k != "tool_calls"}
+    return answer.model_copy(update={**update, **_without_provider_forms(answer)})
+
+
+def _without_provider_forms(answer: AIMessage) -> dict[str, Any]:
+    """Of the same calls in a provider's own form, which would bring the old ones into the next request."""
+    update: dict[str, Any] = {
+        "additional_kwargs": {k: v for k, v in answer.additional_kwargs.items() if k != "tool_calls"}
+    }
     if isinstance(answer.content, list):
         update["content"] = [
             block
             for block in answer.content
-            if not (isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call"})
+            if not (isinstance(block, dict) and block.get("type") in _CALL_BLOCKS)
         ]
-    return answer.model_copy(update=update)
+    return update

@@ -16,8 +16,12 @@ from deerflow.config import AppConfig, ModelRecord
 from deerflow.config.problems import dotted
 from deerflow.config.reference import import_reference
 from deerflow.errors import ConfigError
+from deerflow.models.whole_arguments import with_whole_arguments
 
 logger = logging.getLogger(__name__)
+
+# A client's own repetitions would multiply with those of `model_retry`, and nobody would see them.
+_RETRIES = "max_retries"
 
 
 def build_chat_model(
@@ -36,6 +40,8 @@ def build_chat_model(
     target = source.resolve()
     kwargs = source.record.fresh_kwargs()
     source.name_unknown(kwargs, target)
+    if _RETRIES in (_field_names(target) or ()):
+        kwargs.setdefault(_RETRIES, 0)
     if source.record.supports_thinking:
         wishes = {"thinking_enabled": thinking_enabled, "reasoning_effort": reasoning_effort}
         kwargs |= source.accepted(target, wishes)
@@ -100,7 +106,7 @@ class _Source:
             model.close()
         if not isinstance(model, BaseChatModel):
             self.fail(f"gave a {type(model).__name__}; name a LangChain chat model class or a factory of one")
-        return self._with_window(model)
+        return with_whole_arguments(self._with_window(model))
 
     def _with_window(self, model: BaseChatModel) -> BaseChatModel:
         """Tell the model its `max_input_tokens`: summaries at a fraction of the window read it there."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from deerflow.agents.transcript import UNFINISHED, UNREADABLE, WITHHELD, repaired, well_formed
+from deerflow.agents.transcript import (
+    GAVE_UP,
+    MOST_UNREADABLE,
+    UNFINISHED,
+    UNREADABLE,
+    WITHHELD,
+    repaired,
+    well_formed,
+)
 
 
 def _call(call_id: str | None, name: str = "search") -> dict:
@@ -58,20 +66,71 @@ def test_system_messages_in_mid_history_join_the_leading_one() -> None:
     assert messages == [HumanMessage("q")]
 
 
+def test_answers_that_say_nothing_are_not_sent_again() -> None:
+    _, messages = well_formed(None, [HumanMessage("q"), AIMessage(""), HumanMessage("next")])
+    assert [message.text for message in messages] == ["q", "next"]
+
+
+def _broken(call_id: str | None = "b", args: str = "{") -> dict:
+    return {"name": "search", "args": args, "id": call_id, "error": None, "type": "invalid_tool_call"}
+
+
 def test_missing_and_repeated_ids_of_one_answer_become_distinct() -> None:
-    answer = repaired(AIMessage("", tool_calls=[_call("a"), _call("a"), _call(None), _call("")]))
+    (answer,) = repaired(AIMessage("", tool_calls=[_call("a"), _call("a"), _call(None), _call("")]))
     ids = [call["id"] for call in answer.tool_calls]
     assert ids[0] == "a"
     assert len(set(ids)) == 4 and all(ids)
 
 
 def test_an_answer_cut_for_safety_runs_nothing_and_says_why() -> None:
-    answer = repaired(
-        AIMessage("", tool_calls=[_call("a")], response_metadata={"finish_reason": "content_filter"})
-    )
-    assert (answer.tool_calls, answer.text) == ([], WITHHELD)
+    filtered = {"finish_reason": "content_filter"}
+    blocks = [{"type": "tool_use", "id": "a", "name": "search", "input": {}}]
+    for content in ("", "  ", blocks):
+        (answer,) = repaired(
+            AIMessage(
+                content,
+                tool_calls=[_call("a")],
+                invalid_tool_calls=[_broken()],
+                response_metadata=filtered,
+            )
+        )
+        assert (answer.tool_calls, answer.invalid_tool_calls, answer.content) == ([], [], WITHHELD)
+    (answer,) = repaired(AIMessage("half a", tool_calls=[_call("a")], response_metadata=filtered))
+    assert answer.content == "half a"
 
 
 def test_an_answer_with_sound_calls_is_the_same_object() -> None:
     answer = _asks("a", "b")
-    assert repaired(answer) is answer
+    assert repaired(answer)[0] is answer
+
+
+def test_unreadable_calls_are_answered_beside_those_that_run() -> None:
+    answer, result, other = repaired(
+        AIMessage("", tool_calls=[_call("a")], invalid_tool_calls=[_broken("a"), _broken(None)])
+    )
+    assert isinstance(answer, AIMessage)
+    assert [call["args"] for call in answer.tool_calls] == [{}, {}, {}]
+    assert answer.invalid_tool_calls == []
+    ids = [call["id"] for call in answer.tool_calls]
+    assert ids[0] == "a" and len(set(ids)) == 3
+    assert [result.tool_call_id, other.tool_call_id] == ids[1:]
+    assert (result.text, result.status, other.text) == (UNREADABLE, "error", UNREADABLE)
+
+
+def test_a_model_that_never_sends_readable_calls_is_stopped() -> None:
+    broken = AIMessage("", invalid_tool_calls=[_broken()])
+    conversation: list = [HumanMessage("q")]
+    while len(round_ := repaired(broken, earlier=conversation)) > 1:
+        conversation += round_
+    assert len(conversation) == 1 + 2 * MOST_UNREADABLE
+    assert (round_[0].text, round_[0].tool_calls) == (GAVE_UP, [])
+    well = [*conversation, _asks("x"), _result("x")]
+    assert len(repaired(broken, earlier=well)) == 2
+
+
+def test_half_characters_go_from_text_and_make_a_call_unreadable() -> None:
+    odd = {"name": "search", "args": {"q": ["\ud835"]}, "id": "a", "type": "tool_call"}
+    answer, result = repaired(AIMessage("odd \ud835 \0", tool_calls=[odd, _call("b")]))
+    assert answer.content == "odd \ufffd \ufffd"
+    assert [(call["id"], call["args"]) for call in answer.tool_calls] == [("b", {}), ("a", {})]
+    assert (result.tool_call_id, result.text) == ("a", UNREADABLE)

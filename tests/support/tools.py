@@ -31,6 +31,18 @@ async def fetch(query: str = "") -> str:
 
 
 @tool
+async def wait(name: str = "", seconds: float = 30.0) -> str:
+    """Wait without blocking."""
+    began.append(name)
+    await asyncio.sleep(seconds)
+    return f"waited {name}"
+
+
+began: list[str] = []
+"""Names that `wait` was called with, as it began."""
+
+
+@tool
 def sleep(seconds: float = 0.0) -> str:
     """Block for a while."""
     time.sleep(seconds)

@@ -6,25 +6,28 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from deerflow.agents.transcript import repaired, well_formed
 
 
 class TranscriptRepair(AgentMiddleware[Any, Any]):
-    """Pairs tool calls with results on the way out, gives distinct ids to tool calls on the way in."""
+    """Pairs tool calls with results on the way out; on the way in it gives calls distinct ids, and results to
+    those that nobody can read."""
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        return _repaired_response(handler(_repaired_request(request)))
+        repaired_request = _repaired_request(request)
+        return _repaired_response(handler(repaired_request), repaired_request)
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        return _repaired_response(await handler(_repaired_request(request)))
+        repaired_request = _repaired_request(request)
+        return _repaired_response(await handler(repaired_request), repaired_request)
 
 
 def _repaired_request(request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -32,8 +35,12 @@ def _repaired_request(request: ModelRequest[Any]) -> ModelRequest[Any]:
     return request.override(system_message=system, messages=messages)
 
 
-def _repaired_response(response: ModelResponse[Any]) -> ModelResponse[Any]:
-    response.result = [
-        repaired(message) if isinstance(message, AIMessage) else message for message in response.result
-    ]
+def _repaired_response(response: ModelResponse[Any], request: ModelRequest[Any]) -> ModelResponse[Any]:
+    result: list[BaseMessage] = []
+    for message in response.result:
+        if isinstance(message, AIMessage):
+            result.extend(repaired(message, earlier=request.messages))
+        else:
+            result.append(message)
+    response.result = result
     return response
