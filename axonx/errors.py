@@ -61,6 +61,10 @@ class UnknownProviderError(AxonXError, ValueError):
         return f"Unknown {self.category} backend: {self.backend} (known: {known})"
 
 
+class MissingPackageError(ConfigurationError, ImportError):
+    """A built-in provider needs a package of an extra that is not installed."""
+
+
 class RegistryFrozenError(AxonXError, RuntimeError):
     """A provider came after composition."""
 

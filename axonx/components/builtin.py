@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
+        ("client", "http"): "axonx.client.http:HttpClient",
         ("job", "pipeline"): "axonx.components.job.pipeline:PipelineJob",
         ("scheduler", "cron"): "axonx.scheduler.cron:CronScheduler",
         ("service", "http"): "axonx.service.http:HttpService",

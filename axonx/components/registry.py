@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from axonx.components.builtin import BUILT_IN_PATHS
 from axonx.errors import (
     InvalidProviderError,
+    MissingPackageError,
     ProviderConflictError,
     RegistryFrozenError,
     UnknownProviderError,
@@ -197,7 +198,13 @@ class ProviderRegistry:
         if path is None or (category, backend) in self._providers:
             return None
         module, _, name = path.partition(":")
-        cls = getattr(importlib.import_module(module), name)
+        try:
+            cls = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise MissingPackageError(
+                f"{category}:{backend} needs the package {error.name!r}, which is not installed; "
+                "see the extras of the distribution"
+            ) from error
         registration = self._providers[category, backend] = Registration(cls, module)
         return registration
 

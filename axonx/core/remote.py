@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from axonx.components.job.events import ResultEvent
 from axonx.errors import TargetError
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class RemoteCalls:
         self._app_context = app_context
         self._tokens = {parse_target(target.address): target.token for target in app_context.config.targets}
         self._clients: dict[str, BaseClient] = {}
+        if self._tokens:
+            # Imported before anything runs: a missing package is found here, and no call waits for it.
+            app_context.registry.get(*_CLIENT)
 
     async def run(self, target: str, job: str, arguments: Any) -> JobResponse:
         client = self._client(target)
@@ -80,8 +84,10 @@ class RemoteCalls:
             )
         return client
 
-    @staticmethod
-    async def _events(client: BaseClient, job: str, arguments: Any) -> EventStream:
+    async def _events(self, client: BaseClient, job: str, arguments: Any) -> EventStream:
+        if client not in self._clients.values():
+            yield ResultEvent(success=False, answer="NotRunningError: Application is not running")
+            return
         await client.start()
         async for event in client.stream_job(job, arguments):
             yield event
