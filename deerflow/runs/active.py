@@ -89,8 +89,10 @@ class ActiveRun:
         self.stopping.set()
         if self._story is not None:
             self._story.cancel()
-        asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, self._give_up)
+        # The timer holds the future alone: a run that has ended is gone, and with it its task store.
+        asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, _settle, self.given_up)
 
-    def _give_up(self) -> None:
-        if not self.given_up.done():
-            self.given_up.set_result(None)
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
