@@ -15,6 +15,7 @@ from deerflow.errors import DeerFlowError
 _COMMANDS = {
     "demo": "deerflow.cli.demo",
     "chat": "deerflow.cli.chat",
+    "serve": "deerflow.cli.serve",
     "db": "deerflow.cli.db",
 }
 

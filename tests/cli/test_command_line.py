@@ -49,6 +49,7 @@ def test_chat_answers_and_goes_on_with_its_thread(tmp_path: Path) -> None:
         (["nonsense"], "No such command 'nonsense'"),
         (["demo", "missing.md"], "missing.md"),
         (["chat", "--bogus"], "--bogus"),
+        (["serve", "--port", "70000"], "70000"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_two(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -75,7 +76,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
 def test_help_names_the_commands(tmp_path: Path) -> None:
     done = _run("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("demo", "chat"):
+    for command in ("demo", "chat", "serve", "db"):
         assert command in done.stdout
 
 
@@ -87,3 +88,9 @@ def test_the_database_is_upgraded_once_and_a_revision_finds_nothing_to_do(tmp_pa
     assert written.returncode == 0, written.stderr
     script = Path(written.stdout.strip()).read_text()
     assert "op." not in script.partition("def upgrade")[2]
+
+
+def test_another_address_than_loopback_is_refused_without_users(tmp_path: Path) -> None:
+    done = _run("serve", "--host", "0.0.0.0", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "auth.mode" in done.stderr and len(done.stderr.splitlines()) == 1
