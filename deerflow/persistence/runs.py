@@ -5,7 +5,7 @@ Every transaction locks in one order: thread, run, counter of changes. So none w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -34,7 +34,7 @@ from deerflow.persistence.run_statements import (
     STAMP_THREAD,
 )
 from deerflow.persistence.tables import runs, threads
-from deerflow.persistence.threads import missing_thread
+from deerflow.persistence.threads import merge_metadata, missing_thread
 from deerflow.persistence.transactions import Transactions
 from deerflow.runs.record import (
     IllegalRunMoveError,
@@ -66,6 +66,7 @@ class _Move:
     stop_reason: str | None
     thread_status: ThreadStatus
     events: Sequence[NewRunEvent]
+    thread_metadata: Mapping[str, Any]
     at: datetime
 
 
@@ -87,9 +88,11 @@ class SqlRunStore:
         stop_reason: str | None = None,
         events: Sequence[NewRunEvent] = (),
         thread_status: ThreadStatus | None = None,
+        thread_metadata: Mapping[str, Any] | None = None,
     ) -> RunRecord:
         after = thread_status or THREAD_STATUS_AFTER[status]
-        move = _Move(run_id, status, error, stop_reason, after, tuple(events), utc_now())
+        metadata = thread_metadata or {}
+        move = _Move(run_id, status, error, stop_reason, after, tuple(events), metadata, utc_now())
         return await self._transactions.write(lambda connection: _move(connection, move))
 
     async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None:
@@ -175,6 +178,8 @@ def _move(connection: Connection, move: _Move) -> RunRecord:
         raise _missing_run(move.run_id)
     if move.events:
         _insert_events(connection, move, thread)
+    if move.thread_metadata:
+        merge_metadata(connection, thread.thread_id, move.thread_metadata, only_absent=True)
     row = _move_run(connection, move, thread.thread_id)
     if row.others_active:
         busy = {"thread": thread.thread_id, "wanted": ThreadStatus.BUSY}

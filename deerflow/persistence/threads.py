@@ -69,7 +69,7 @@ class SqlThreadStore:
         self, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool = False
     ) -> ThreadRecord:
         def merge(connection: Connection) -> ThreadRecord:
-            return _merge(connection, thread_id, metadata, only_absent=only_absent)
+            return merge_metadata(connection, thread_id, metadata, only_absent=only_absent)
 
         return await self._transactions.write(merge)
 
@@ -148,9 +148,10 @@ def _contains(connection: Connection, metadata: dict[str, Any]) -> ColumnElement
     return func.json_contains(threads.c.metadata, dump_json(metadata))
 
 
-def _merge(
+def merge_metadata(
     connection: Connection, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool
 ) -> ThreadRecord:
+    """Merge top-level keys within the caller's transaction."""
     # Nobody changes the row between this statement and the next: it is locked, on SQLite with the file.
     row = connection.execute(_SELECT_FOR_CHANGE, {"thread": thread_id}).one_or_none()
     if row is None:

@@ -15,6 +15,7 @@ from deerflow.runs.event_log import EventLog
 from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.request import RunRequest
+from deerflow.runs.title import Naming
 
 # How long a run that was told to stop may take before it is abandoned.
 STOP_GRACE_SECONDS = 10.0
@@ -42,7 +43,7 @@ class ActiveRun:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     given_up: asyncio.Future[None] = field(default_factory=_future)
     supervisor: asyncio.Task[None] | None = None
-    naming: asyncio.Task[None] | None = None
+    naming: Naming | None = None
     scope: RunScope | None = None
     start_was_notified: bool = False
     stop_reason: str | None = None

@@ -58,7 +58,9 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
     run.start_was_notified = True
     await notify_task_start(snapshot, scope.task_store, scope.task_info)
     assembly = await parts.assembler.lead(snapshot, run.options)
-    begin_naming(run, scope, parts)
+    run.naming = begin_naming(
+        run.request, run.thread, scope, parts.config.title, parts.assembler.system_models
+    )
     pursuit = Pursuit(run, assembly.model_name, parts)
     ending = await stream_graph(run, assembly, context, _first_input(run, parts.config))
     while (prompt := await pursuit.next_prompt(ending)) is not None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
+
+from deerflow_extension_api import TaskOutcome
 
 from deerflow.errors import NotFoundError
 from deerflow.extensions.lifecycle import notify_task_stop
@@ -15,7 +18,7 @@ from deerflow.runs.memory import Conversation
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import NewRunEvent, RunStatus
 from deerflow.runs.removal import remove_thread
-from deerflow.runs.title import finish_naming
+from deerflow.runs.title import Naming
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +28,13 @@ _WRITE_ATTEMPTS = 3
 
 async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     """Persist the end, name the thread, tell the extensions, publish the end of the stream."""
+    naming = run.naming
+    if naming is not None and ending.outcome is not TaskOutcome.COMPLETED:
+        await _step("give up the search for a title", run, naming.give_up)
+    named = naming is None or naming.done
     await _step("persist the terminal state", run, lambda: _persist(run, ending, parts))
-    if run.naming is not None:
-        await _step("name the thread", run, partial(finish_naming, run.naming, run, parts))
+    if naming is not None and not named:
+        await _step("name the thread", run, partial(_name_thread, naming, run, parts))
     await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
     await _step("queue what was said for memory", run, lambda: _remember(run, ending, parts))
     if run.request.temporary:
@@ -47,10 +54,16 @@ async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     details = {"status": ending.status, "outcome": ending.outcome, "stop_reason": ending.stop_reason}
     events = [*await run.recorder.rest(), NewRunEvent("run.ended", "lifecycle", details)]
     error = None if ending.error is None else ": ".join(ending.error)
+    title = run.naming.metadata if run.naming is not None and run.naming.done else None
     for attempt in range(_WRITE_ATTEMPTS):
         try:
             await parts.stores.runs.move(
-                run.run_id, ending.status, error=error, stop_reason=ending.stop_reason, events=events
+                run.run_id,
+                ending.status,
+                error=error,
+                stop_reason=ending.stop_reason,
+                events=events,
+                thread_metadata=title,
             )
             return
         except NotFoundError:
@@ -60,6 +73,12 @@ async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
             if attempt + 1 == _WRITE_ATTEMPTS:
                 raise
             await asyncio.sleep(0.2 * 4**attempt)
+
+
+async def _name_thread(naming: Naming, run: ActiveRun, parts: RunParts) -> None:
+    await naming.settle(run.stopping)
+    with suppress(NotFoundError):  # the thread was deleted meanwhile
+        await parts.stores.threads.merge_metadata(run.thread_id, naming.metadata, only_absent=True)
 
 
 async def _notify_stop(run: ActiveRun, ending: Ending) -> None:

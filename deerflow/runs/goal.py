@@ -96,9 +96,9 @@ class Pursuit:
         verdict = read_verdict(answer)
         if verdict is None:
             logger.warning(
-                "run %s: the judgement of its goal is no verdict, and counts as met: %.200r",
+                "run %s: the judgement of its goal, of %d characters, is no verdict and counts as met",
                 self._run.run_id,
-                answer,
+                len(answer),
             )
         return verdict or Verdict(met=True)
 

@@ -73,9 +73,11 @@ class RunStore(Protocol):
         stop_reason: str | None = None,
         events: Sequence[NewRunEvent] = (),
         thread_status: ThreadStatus | None = None,
+        thread_metadata: Mapping[str, Any] | None = None,
     ) -> RunRecord:
         """In one transaction: a legal move (else `IllegalRunMoveError`), the thread's status that follows
-        from it (or `thread_status`; `busy` as long as another run is active), and the run's last events.
+        from it (or `thread_status`; `busy` as long as another run is active), the run's last events, and
+        those keys of `thread_metadata` that have no value yet.
         A deleted run raises `NotFoundError`. At most one run of a thread is `running`: a second one raises
         `ConflictError`."""
 

@@ -1,24 +1,22 @@
-"""How a thread gets its title: cut from its first message, or by asking a model."""
+"""How a thread gets its title: cut from its first message, or by asking a model beside the run."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from html import escape
 from typing import Any
 
-from deerflow_extension_api import SystemOperationKind, TaskOutcome
+from deerflow_extension_api import SystemOperationKind
 from langchain_core.messages import HumanMessage, SystemMessage, convert_to_messages
 
 from deerflow.agents.run_scope import RunScope
-from deerflow.agents.system_calls import SystemCall, try_system_call
+from deerflow.agents.system_calls import SystemCall, SystemModels, try_system_call
 from deerflow.cancellation import stop_task
 from deerflow.config.schema import TitleConfig
-from deerflow.errors import NotFoundError
-from deerflow.runs.active import ActiveRun
-from deerflow.runs.parts import RunParts
+from deerflow.runs.record import ThreadRecord
+from deerflow.runs.request import RunRequest
 
 TITLE_KEY = "title"
 TITLE_SECONDS = 10.0
@@ -34,29 +32,58 @@ _LABEL = re.compile(r"^\W*title\W*:\s*", re.IGNORECASE)
 _ORNAMENTS = " \t#*_`\"'“”„‘’«»"
 
 
-def begin_naming(run: ActiveRun, scope: RunScope, parts: RunParts) -> None:
-    """Start finding a title beside the run, where its thread has none and a person says something."""
-    config = parts.config.title
-    if not config.enabled or run.request.temporary or run.thread.metadata.get(TITLE_KEY) is not None:
-        return
-    text = first_words(run.request.graph_input())
-    if limited(text, config):
-        name = f"title of run {run.run_id}"
-        run.naming = asyncio.create_task(_name(run.thread_id, text, scope, parts), name=name)
+class Naming:
+    """The search for one thread's title. `local` is the title that needs no model."""
 
+    def __init__(self, local: str, answer: asyncio.Task[str | None] | None, config: TitleConfig) -> None:
+        self._local = local
+        self._answer = answer
+        self._config = config
 
-async def finish_naming(naming: asyncio.Task[None], run: ActiveRun, parts: RunParts) -> None:
-    """Wait for the title; where the run failed or is stopped, now or before, cut it from the message."""
-    if run.ending is not None and run.ending.outcome is TaskOutcome.COMPLETED:
-        stopped = asyncio.create_task(run.stopping.wait(), name=f"stop of run {run.run_id}")
-        await asyncio.wait({naming, stopped}, timeout=TITLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    @property
+    def done(self) -> bool:
+        """Whether `metadata` holds the final title."""
+        return self._answer is None or self._answer.done()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The thread's metadata to be set where it is absent."""
+        answer = self._answer
+        asked = "" if answer is None or not answer.done() or answer.cancelled() else answer.result() or ""
+        return {TITLE_KEY: cleaned_title(asked, self._config) or self._local}
+
+    async def settle(self, stopping: asyncio.Event) -> None:
+        """Wait for the model's answer, until it has taken too long or the run is told to stop."""
+        if self._answer is None:
+            return
+        stopped = asyncio.create_task(stopping.wait(), name=f"stop of {self._answer.get_name()}")
+        either: set[asyncio.Task[Any]] = {self._answer, stopped}
+        await asyncio.wait(either, timeout=TITLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-    await stop_task(naming, grace_seconds=STOP_GRACE_SECONDS)
-    if not naming.done() or naming.cancelled():
-        title = limited(first_words(run.request.graph_input()), parts.config.title)
-        await _store(run.thread_id, title, parts)
-    else:
-        naming.result()
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """Wait no longer: the local title is final unless the answer is there."""
+        if self._answer is not None:
+            await stop_task(self._answer, grace_seconds=STOP_GRACE_SECONDS)
+
+
+def begin_naming(
+    request: RunRequest, thread: ThreadRecord, scope: RunScope, config: TitleConfig, models: SystemModels
+) -> Naming | None:
+    """Begin to look for a title, where the thread has none and a person says something."""
+    if not config.enabled or request.temporary or thread.metadata.get(TITLE_KEY) is not None:
+        return None
+    text = first_words(request.graph_input())
+    local = limited(text, config)
+    if not local:
+        return None
+    answer = None
+    if config.model_name is not None:
+        call = _call(text, config.model_name, config, scope)
+        asking = try_system_call(models, call, otherwise="the title is cut from the message")
+        answer = asyncio.create_task(asking, name=f"title of run {request.run_id}")
+    return Naming(local, answer, config)
 
 
 def first_words(graph_input: Any) -> str:
@@ -84,21 +111,12 @@ def cleaned_title(answer: str, config: TitleConfig) -> str:
     return limited(_LABEL.sub("", line).strip(_ORNAMENTS).rstrip("."), config)
 
 
-async def _name(thread_id: str, text: str, scope: RunScope, parts: RunParts) -> None:
-    config = parts.config.title
-    title = limited(text, config)
-    if config.model_name is not None:
-        answer = await _ask(text, config.model_name, scope, parts)
-        title = cleaned_title(answer or "", config) or title
-    await _store(thread_id, title, parts)
-
-
-async def _ask(text: str, model_name: str, scope: RunScope, parts: RunParts) -> str | None:
+def _call(text: str, model_name: str, config: TitleConfig, scope: RunScope) -> SystemCall:
     message = escape(text[:_MAX_PROMPT_CHARACTERS], quote=False)
-    call = SystemCall(
+    return SystemCall(
         kind=SystemOperationKind.TITLE,
         messages=(
-            SystemMessage(_INSTRUCTIONS.format(max_words=parts.config.title.max_words)),
+            SystemMessage(_INSTRUCTIONS.format(max_words=config.max_words)),
             HumanMessage(f"<message>\n{message}\n</message>"),
         ),
         model_name=model_name,
@@ -106,11 +124,3 @@ async def _ask(text: str, model_name: str, scope: RunScope, parts: RunParts) -> 
         timeout_seconds=TITLE_SECONDS,
         scope=scope,
     )
-    return await try_system_call(
-        parts.assembler.system_models, call, otherwise="the title is cut from the message"
-    )
-
-
-async def _store(thread_id: str, title: str, parts: RunParts) -> None:
-    with suppress(NotFoundError):  # the thread was deleted meanwhile
-        await parts.stores.threads.merge_metadata(thread_id, {TITLE_KEY: title}, only_absent=True)

@@ -238,3 +238,13 @@ async def test_any_mixture_of_changes_ends_without_a_deadlock(lasting_config: Ap
             active = await first.stores.runs.list_active(thread_id=thread.thread_id)
             assert (thread.status is ThreadStatus.BUSY) == bool(active)
             assert [run.status for run in active].count(RunStatus.RUNNING) <= 1
+
+
+async def test_move_sets_what_its_threads_metadata_lacks(database: Database) -> None:
+    wanted = {"title": "cut", "note": 1}
+    for present, after in (({}, wanted), ({"title": "mine", "note": None}, {"title": "mine", "note": 1})):
+        run = await start_run(database, new_thread(metadata=present))
+        await database.stores.runs.move(run.run_id, RunStatus.ERROR, thread_metadata=wanted)
+        thread = await database.stores.threads.get(run.thread_id)
+        assert thread is not None and thread.status is ThreadStatus.ERROR
+        assert {key: thread.metadata[key] for key in wanted} == after

@@ -147,6 +147,7 @@ class MemoryService:
             answer = await system_call(self._models, call)
             notes = read_notes(answer, known)
             if notes is None:
-                raise ValueError(f"the answer holds no notes: {answer[:200]!r}")
+                # Not its text: what users say does not belong into logs.
+                raise ValueError(f"the answer, of {len(answer)} characters, holds no notes")
             await self._book.note(user_id, notes.facts, outdated=notes.outdated)
         return True
