@@ -100,6 +100,7 @@ class Lifespan:
                 self._started.set_result(None)
 
     async def _start_all(self) -> None:
+        # The thread costs a tenth of a millisecond per life; a slow disk would cost the loop far more.
         await _finish_in_thread(self._open_files)
         with self._watch.starting():
             for node in self._order:

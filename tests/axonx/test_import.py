@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +57,14 @@ def test_every_public_name_can_be_imported() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'axonx' has no attribute 'Nope'"):
         _ = axonx.Nope
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("components/base.py", "components/registry.py", "core/graph.py", "core/composition.py"),
+        *("steps/base.py", "components/job/pipeline.py", "components/job/context.py"),
+    ],
+)
+def test_the_files_that_the_documentation_refers_to_are_there(path: str) -> None:
+    assert (Path(axonx.__file__).parent / path).is_file()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.axonx_app import Recorder, ticks
+from support.axonx_app import Recorder, recorder_app, ticks
 
 from axonx import Application, BaseComponent, provider
 from axonx.components.dependency import Unresolved
@@ -278,3 +279,24 @@ def test_printing_copying_and_comparing_never_touch_a_placeholder() -> None:
     assert vars(component)["needed"] is placeholder
     with pytest.raises(AttributeError, match=r"recorder:other is not injected yet, so it has no 'format'"):
         _ = placeholder.format
+
+
+async def test_a_component_can_be_looked_at_in_every_state(tmp_path: Path) -> None:
+    def looked_at() -> dict[str, Any]:
+        assert repr(component) == "<LoggedRecorder recorder:b backend='recorder'>"
+        assert copy.deepcopy([component]) == [component]
+        return dict(inspect.getmembers(component))
+
+    app = recorder_app(tmp_path, [], {"a": {}, "b": {"needs": "a", "start_error": OSError("once")}})
+    component = app.context.component("recorder", "b")
+    assert isinstance(component, Recorder)
+    assert looked_at()["is_started"] is False
+    with pytest.raises(OSError):
+        await app.start()
+    assert looked_at()["is_started"] is False
+    component.start_error = None
+    async with app:
+        members = looked_at()
+        assert members["is_started"] is True
+        assert members["needed"] is app.context.component("recorder", "a")
+    assert looked_at()["is_started"] is False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from axonx import BaseStep
+from axonx import BaseComponent, BaseStep
+from axonx.components.base import ComponentBase
 from axonx.components.job import JobResponse, LogEvent, RuntimeContext
 from axonx.errors import InvalidEventError
 
@@ -27,3 +28,9 @@ async def test_a_step_can_be_tried_by_hand() -> None:
 def test_a_step_must_execute() -> None:
     with pytest.raises(TypeError, match="execute"):
         BaseStep()  # type: ignore[abstract]
+
+
+def test_a_step_is_bound_to_an_application_without_being_a_component() -> None:
+    assert issubclass(BaseStep, ComponentBase)
+    assert not issubclass(BaseStep, BaseComponent)
+    assert not hasattr(Shout(), "start")

@@ -46,6 +46,15 @@ async def test_injected_values_come_from_the_framework_only(tmp_path: Path) -> N
         assert events[-1].answer == "b"  # type: ignore[union-attr]
 
 
+async def test_injected_parameters_are_not_shown_to_callers(tmp_path: Path) -> None:
+    job = {"parameters": {"type": "object", "properties": {"text": STRING}}, "steps": [{"backend": "tenant"}]}
+    jobs = {"job": job, "help": {"steps": [{"backend": "help_step"}]}}
+    app = Application(providers=(tenant_step("tenant", STRING),), workspace_dir=tmp_path, jobs=jobs)
+    async with app:
+        catalog = (await app.run_job("help")).answer
+    assert catalog["items"][0]["input_schema"] == job["parameters"]
+
+
 @pytest.mark.parametrize(
     ("steps", "properties", "message"),
     [
