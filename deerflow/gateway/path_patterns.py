@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from starlette.convertors import (
@@ -103,13 +104,14 @@ class PathPattern:
             return True
         if not self._may_share_paths_with(other):
             return False
-        mine, theirs = self._automaton(unknown=_nothing), other._automaton(unknown=_any_path)
+        mine, theirs = self._surely_matched, other._possibly_matched
         alphabet = _alphabet(self.path + other.path)
         waiting = [(mine.start, theirs.start)]
         seen = set(waiting)
         while waiting:
             own, foreign = waiting.pop()
-            if theirs.accepts_in(foreign) and not mine.accepts_in(own):
+            # From wherever the other one is, some path leads it to acceptance: this one must not be lost.
+            if not own or (theirs.accepts_in(foreign) and not mine.accepts_in(own)):
                 return False
             for character in alphabet:
                 pair = (mine.step(own, character), theirs.step(foreign, character))
@@ -122,7 +124,7 @@ class PathPattern:
 
     def can_reach(self, namespace: str) -> bool:
         """Whether some path that is matched may be `namespace`, or lie below it."""
-        automaton = self._automaton(unknown=_any_path)
+        automaton = self._possibly_matched
         states = automaton.start
         for character in namespace:
             states = automaton.step(states, character)
@@ -130,15 +132,25 @@ class PathPattern:
         return automaton.accepts_in(states) or bool(automaton.step(states, "/"))
 
     def _may_share_paths_with(self, other: PathPattern) -> bool:
-        """Whether the texts before the first parameters agree: a cheap look before the thorough one."""
-        mine, theirs = self.path.partition("{")[0], other.path.partition("{")[0]
-        length = min(len(mine), len(theirs))
-        return mine[:length] == theirs[:length]
+        """Whether the texts around the parameters agree: a cheap look before the thorough one."""
+        first, last = self.path.partition("{")[0], self.path.rpartition("}")[2]
+        other_first, other_last = other.path.partition("{")[0], other.path.rpartition("}")[2]
+        return (first.startswith(other_first) or other_first.startswith(first)) and (
+            last.endswith(other_last) or other_last.endswith(last)
+        )
 
-    @property
+    @cached_property
     def _anonymous(self) -> str:
         """The regular expression, whatever the parameters are called."""
         return re.sub(r"\(\?P<\w+>", "(", compile_path(self.path)[0].pattern)
+
+    @cached_property
+    def _surely_matched(self) -> _Automaton:
+        return self._automaton(unknown=_nothing)
+
+    @cached_property
+    def _possibly_matched(self) -> _Automaton:
+        return self._automaton(unknown=_any_path)
 
     def _automaton(self, unknown: Callable[[_Automaton], None]) -> _Automaton:
         automaton = _Automaton()

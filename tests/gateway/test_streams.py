@@ -6,6 +6,7 @@ import asyncio
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from support.gateways import (
@@ -23,7 +24,9 @@ from support.gateways import (
 )
 from support.hosts import DELEGATE_TWICE, scripted_config
 
+from deerflow.gateway import following
 from deerflow.gateway.app import create_app
+from deerflow.runs.record import RunRecord, RunStatus
 
 TALKING = {"when": "^talk", "turns": [{"text": "go go go on"}]}
 
@@ -282,3 +285,25 @@ async def _until_gone(client: GatewayClient, run_id: str) -> None:
     async with asyncio.timeout(10):
         while client.host.runs.find(run_id) is not None:
             await asyncio.sleep(0.01)
+
+
+async def test_run_that_another_process_carries_is_followed_by_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    async with gateway(tmp_path) as client:
+        thread_id = await client.thread()
+        runs = client.host.database.stores.runs
+        record = RunRecord(str(uuid4()), thread_id, ASSISTANT, status=RunStatus.PENDING)
+        await runs.create(record)
+        path = f"/threads/{thread_id}/runs/{record.run_id}"
+        stream = asyncio.create_task(client.events("GET", f"{path}/stream"))
+        joined = asyncio.create_task(client.get(f"{path}/join"))
+        assert (await client.post(f"{path}/cancel")).status_code == 409
+        await runs.move(record.run_id, RunStatus.RUNNING)
+        await asyncio.sleep(0.05)
+        assert not stream.done()
+        await runs.move(record.run_id, RunStatus.ERROR, error="ValueError: elsewhere")
+        (end,) = await stream
+        assert (end.name, end.data["status"], end.data["error"]) == ("end", "error", "ValueError: elsewhere")
+        assert (await joined).json() == {"__error__": {"error": "ValueError", "message": "elsewhere"}}
