@@ -13,6 +13,7 @@ from deerflow_extension_api import (
     ExtensionData,
     TaskInfo,
     canonical_hash,
+    collect_release_policies,
     provenance_kwargs,
     read_provenance,
 )
@@ -269,6 +270,17 @@ async def test_it_works_for_graphs_that_are_invoked_synchronously(tmp_path: Path
     result = await asyncio.to_thread(graph.invoke, {"messages": talk(3)})
     assert is_summary(result["messages"][0]) and len(result["messages"]) == 4
     assert len(observed.calls) == 1
+
+
+def test_its_settings_are_part_of_the_release_policy(tmp_path: Path) -> None:
+    middleware = Bench(tmp_path, LoadedExtensions()).middleware(trigger=6, keep=2)
+    assert collect_release_policies([middleware]) == {
+        "Compaction": {
+            "trigger": [{"type": "messages", "value": 6}],
+            "keep": {"type": "messages", "value": 2},
+            "model_name": "scripted",
+        }
+    }
 
 
 async def test_no_node_is_added_to_the_graph(tmp_path: Path) -> None:

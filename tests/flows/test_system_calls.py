@@ -206,6 +206,17 @@ async def test_summary_is_state_that_nobody_said(tmp_path: Path) -> None:
     assert observed.compaction_stores == ["detached"]
 
 
+async def test_state_of_a_long_thread_stays_short(tmp_path: Path) -> None:
+    observed = Observed()
+    async with watched_host(tmp_path, observed, helper={"text": "gist"}, **SHORT) as host:
+        run = await finished(host, "0")
+        for number in range(1, 25):
+            run = await finished(host, str(number), thread_id=run.thread_id)
+            assert len(run.values["messages"]) <= 6
+    assert answer(run) == "echo: 24" and sum(map(is_summary, run.values["messages"])) == 1
+    assert len(observed.calls) < 25
+
+
 async def test_event_of_a_compaction_outlives_garbage_collection(tmp_path: Path) -> None:
     observed = Observed()
     async with watched_host(tmp_path, observed, helper={"text": "gist"}, **SHORT) as host:

@@ -40,6 +40,7 @@ from langchain_core.messages import (
 from langgraph.types import Command
 
 from deerflow.agents.authorship import is_from_person, is_summary
+from deerflow.agents.hook_bridge import run_async_hook
 from deerflow.agents.run_scope import RunScope
 from deerflow.agents.system_calls import SystemCall, SystemModels, or_warn, system_call
 from deerflow.config.schema import ContextSize
@@ -85,12 +86,27 @@ class Compaction(AgentMiddleware[Any, Any]):
             trim_tokens_to_summarize=None,
         )
 
+    def release_policy_parameters(self) -> dict[str, Any]:
+        """What of the configuration decides when this compacts, and who writes."""
+        return {
+            "trigger": [size.model_dump() for size in self._compacting.trigger],
+            "keep": self._compacting.keep.model_dump(),
+            "model_name": self._compacting.model_name,
+        }
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        if not self._summarizer.is_due(request.messages):
+            return handler(request)
+        return cast(ExtendedModelResponse[Any], run_async_hook(self.awrap_model_call, request, handler))
+
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        compacted = await self._compact(request)
+        compacted = await self._compact(request) if self._summarizer.is_due(request.messages) else None
         if compacted is None:
             return await handler(request)
         snapshot = self._compacting.scope_of(request.runtime).snapshot
@@ -161,6 +177,11 @@ class _Compacted:
 
 class _Summarizer(SummarizationMiddleware):
     """LangChain's, which asks a writer of ours and does not ask where nothing new would be summarised."""
+
+    def is_due(self, messages: list[AnyMessage]) -> bool:
+        """Whether the conversation is too long, and something in it may go."""
+        too_long = self._should_summarize(messages, self.token_counter(messages))
+        return too_long and self._determine_cutoff_index(messages) > 0
 
     def writing(self, writer: _Writer) -> _Summarizer:
         """One that is good for one call."""
