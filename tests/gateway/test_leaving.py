@@ -10,11 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateways import SLOW, RunningServer, answer, parse_events, running_server, said
+from support.gateways import SLOW, answer, parse_events, running_server, said
 from support.hosts import scripted_config
 
 from deerflow.gateway.app import create_app
-from deerflow.runs.active import ActiveRun
 
 LONG = {"when": "^long", "turns": [{"delay_seconds": 0.6, "text": "at last"}]}
 
@@ -31,11 +30,12 @@ async def _thread(client: httpx.AsyncClient) -> str:
     return str((await client.post("/threads", json={})).json()["thread_id"])
 
 
-async def _run_of(server: RunningServer, thread_id: str) -> ActiveRun:
+async def _run_on(client: httpx.AsyncClient, thread_id: str) -> str:
+    """The id of the thread's only run, as soon as it is recorded."""
     async with asyncio.timeout(10):
-        while not (runs := server.host.runs.active_on(thread_id)):
+        while not (runs := (await client.get(f"/threads/{thread_id}/runs")).json()):
             await asyncio.sleep(0.01)
-    return runs[0]
+    return str(runs[0]["run_id"])
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -77,26 +77,24 @@ async def test_run_that_is_bound_to_its_client_is_stopped_when_the_client_leaves
 
 @pytest.mark.parametrize("verb", ["stream", "wait"])
 async def test_run_goes_on_without_its_client_by_default(tmp_path: Path, verb: str) -> None:
-    async with _server(tmp_path) as (server, client):
+    async with _server(tmp_path) as (_, client):
         thread_id = await _thread(client)
         path = f"/threads/{thread_id}/runs/{verb}"
         if verb == "stream":
             await _open_stream_and_leave(client, "POST", path, said("long"))
         else:
             await _wait_and_leave(client, path, said("long"))
-        run = await _run_of(server, thread_id)
-        joined = await client.get(f"/threads/{thread_id}/runs/{run.run_id}/join")
+        joined = await client.get(f"/threads/{thread_id}/runs/{await _run_on(client, thread_id)}/join")
         assert answer(joined.json()) == "at last"
         assert (await client.get(f"/threads/{thread_id}/runs")).json()[0]["status"] == "success"
 
 
 async def test_joiner_that_leaves_never_stops_a_run(tmp_path: Path) -> None:
-    async with _server(tmp_path) as (server, client):
+    async with _server(tmp_path) as (_, client):
         thread_id = await _thread(client)
         body = said("long", on_disconnect="cancel")
         async with client.stream("POST", f"/threads/{thread_id}/runs/stream", json=body) as response:
-            run = await _run_of(server, thread_id)
-            path = f"/threads/{thread_id}/runs/{run.run_id}"
+            path = f"/threads/{thread_id}/runs/{await _run_on(client, thread_id)}"
             async with client.stream("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"}) as joined:
                 async for _ in joined.aiter_bytes():
                     break
@@ -127,9 +125,9 @@ async def test_reader_that_does_not_read_holds_no_run_back(tmp_path: Path) -> No
             modes = ["values", "updates", "messages", "debug"]
             body = said("big", stream_mode=modes)
             async with client.stream("POST", f"/threads/{thread_id}/runs/stream", json=body) as response:
-                run = await _run_of(server, thread_id)
-                async with asyncio.timeout(10):
-                    await run.ended.wait()
+                run_id = await _run_on(client, thread_id)
+                joined = await client.get(f"/threads/{thread_id}/runs/{run_id}/join")
+                assert answer(joined.json()).endswith("end")
                 events = parse_events((await response.aread()).decode())
             assert events[-1].name == "end"
 
@@ -143,8 +141,7 @@ async def test_server_that_ends_stops_its_runs_and_ends_their_streams(tmp_path: 
         async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
             thread_id = await _thread(client)
             stream = asyncio.create_task(client.post(f"/threads/{thread_id}/runs/stream", json=said("slow")))
-            await _run_of(server, thread_id)
-            await asyncio.sleep(0.1)
+            await _run_on(client, thread_id)
             server.server.should_exit = True
             events = parse_events((await stream).text)
             assert events[-1].name == "end"
