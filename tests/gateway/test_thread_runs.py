@@ -330,3 +330,12 @@ async def test_half_an_emoji_in_the_input_is_mended(tmp_path: Path) -> None:
 async def _wait(client: GatewayClient, thread_id: str, state: dict[str, Any]) -> Any:
     body = {"assistant_id": ASSISTANT, "input": state}
     return (await client.post(f"/threads/{thread_id}/runs/wait", json=body)).json()
+
+
+@pytest.mark.parametrize("limit", [10**8, -1, 0, True, "50", None, 7])
+async def test_odd_recursion_limits_leave_the_run_bounded_and_working(tmp_path: Path, limit: Any) -> None:
+    async with gateway(tmp_path) as client:
+        thread_id = await client.thread()
+        assert (
+            answer(await client.say(thread_id, "hello", config={"recursion_limit": limit})) == "echo: hello"
+        )
