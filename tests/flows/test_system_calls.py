@@ -149,6 +149,15 @@ async def test_failed_title_is_cut_from_the_message(tmp_path: Path, caplog: pyte
     assert "the title is cut from the message" in caplog.text
 
 
+async def test_thread_of_a_failed_run_is_named_by_its_message(tmp_path: Path) -> None:
+    observed = Observed()
+    broken = {"when": "^break", "turns": [{"error": "broken on purpose"}]}
+    async with watched_host(tmp_path, observed, helper=HANGS, rules=[broken], **TITLES) as host:
+        run = await finished(host, "break it")
+        assert run.ending is not None and run.ending.status == "error"
+        assert await title_of(host, run) == "break it"
+
+
 async def test_stopping_a_run_that_waits_for_its_title_keeps_the_answer(tmp_path: Path) -> None:
     observed = Observed()
     async with watched_host(tmp_path, observed, helper=HANGS, **TITLES) as host:
