@@ -7,6 +7,7 @@ import sys
 
 _PARTS = (
     "axonx",
+    "contributions",
     "embedded",
     "http",
     "starting",
