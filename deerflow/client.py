@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -73,49 +73,51 @@ class DeerFlowClient:
     def chat(self, message: str, *, thread_id: str | None = None, **context: Any) -> str:
         """Send a message and return the answer's text; without `thread_id` on a new thread.
 
-        Raises `RunFailedError`, `RunInterruptedError` (a person has to answer first), or
+        Raises `RunFailedError`, `RunInterruptedError` (a person has to answer first: see `resume`), or
         `InvalidRequestError`.
         """
-        return self._open_thread().call(self._chat(message, thread_id, context))
+        return self._open_thread().call(self._run_to_end(_said(message, thread_id, context)))
 
     async def achat(self, message: str, *, thread_id: str | None = None, **context: Any) -> str:
         """`chat` for async callers."""
-        return await asyncio.wrap_future(self._open_thread().submit(self._chat(message, thread_id, context)))
+        request = _said(message, thread_id, context)
+        return await asyncio.wrap_future(self._open_thread().submit(self._run_to_end(request)))
+
+    def resume(self, answer: Any, *, thread_id: str, **context: Any) -> str:
+        """Answer what the thread waits for, and return the text of what the run then comes to.
+
+        For tools that need approval `answer` is `{"decisions": [...]}`: one decision for each of the
+        interrupt's `action_requests`, in their order. A decision is `{"type": "approve"}`,
+        `{"type": "reject", "message": ...}`, `{"type": "edit", "edited_action": {"name", "args"}}`, or
+        `{"type": "respond", "message": ...}`, which the model gets instead of the tool's result. A tool that
+        asks by itself gets `answer` as it is. Where several things wait, it maps interrupt ids to answers.
+
+        Options that are not given are those of the run that asked. Raises what `chat` raises.
+        """
+        return self._open_thread().call(self._run_to_end(_answered(answer, thread_id, context)))
+
+    async def aresume(self, answer: Any, *, thread_id: str, **context: Any) -> str:
+        """`resume` for async callers."""
+        request = _answered(answer, thread_id, context)
+        return await asyncio.wrap_future(self._open_thread().submit(self._run_to_end(request)))
 
     def stream(self, message: str, *, thread_id: str | None = None, **context: Any) -> Iterator[StreamEvent]:
         """Send a message and yield events as they come, `end` last. Leaving early stops the run."""
-        thread = self._open_thread()
-        reader = _Reader(thread.call(self._start(message, thread_id, context, _STREAM_MODES)))
-        try:
-            while not reader.ended:
-                try:
-                    events = thread.call(reader.next_events())
-                except LoopClosedError:
-                    events = reader.left_events()
-                yield from events
-        finally:
-            with suppress(LoopClosedError):
-                thread.call(reader.leave())
+        return self._events(_said(message, thread_id, context))
 
-    async def astream(
+    def astream(
         self, message: str, *, thread_id: str | None = None, **context: Any
-    ) -> AsyncIterator[StreamEvent]:
+    ) -> AsyncGenerator[StreamEvent]:
         """`stream` for async callers."""
-        thread = self._open_thread()
-        start = thread.submit(self._start(message, thread_id, context, _STREAM_MODES))
-        reader = _Reader(await asyncio.wrap_future(start))
-        try:
-            while not reader.ended:
-                try:
-                    events = await asyncio.wrap_future(thread.submit(reader.next_events()))
-                except LoopClosedError:
-                    events = reader.left_events()
-                for event in events:
-                    yield event
-        finally:
-            with suppress(LoopClosedError):
-                leaving = asyncio.wrap_future(thread.submit(reader.leave()))
-                await uninterrupted(_result(leaving), name=f"leave run {reader.run.run_id}")
+        return self._aevents(_said(message, thread_id, context))
+
+    def stream_resume(self, answer: Any, *, thread_id: str, **context: Any) -> Iterator[StreamEvent]:
+        """Answer as `resume` does, and yield events as `stream` does."""
+        return self._events(_answered(answer, thread_id, context))
+
+    def astream_resume(self, answer: Any, *, thread_id: str, **context: Any) -> AsyncGenerator[StreamEvent]:
+        """`stream_resume` for async callers."""
+        return self._aevents(_answered(answer, thread_id, context))
 
     def close(self) -> None:
         """Stop what is running, stop services, close the database. Calling it again does nothing."""
@@ -145,8 +147,39 @@ class DeerFlowClient:
             raise UnavailableError("this client is closed; make a new one")
         return self._thread
 
-    async def _chat(self, message: str, thread_id: str | None, context: Mapping[str, Any]) -> str:
-        run = await self._start(message, thread_id, context, ())
+    def _events(self, request: RunRequest) -> Iterator[StreamEvent]:
+        thread = self._open_thread()
+        reader = _Reader(thread.call(self._start(replace(request, stream_modes=_STREAM_MODES))))
+        try:
+            while not reader.ended:
+                try:
+                    events = thread.call(reader.next_events())
+                except LoopClosedError:
+                    events = reader.left_events()
+                yield from events
+        finally:
+            with suppress(LoopClosedError):
+                thread.call(reader.leave())
+
+    async def _aevents(self, request: RunRequest) -> AsyncGenerator[StreamEvent]:
+        thread = self._open_thread()
+        start = thread.submit(self._start(replace(request, stream_modes=_STREAM_MODES)))
+        reader = _Reader(await asyncio.wrap_future(start))
+        try:
+            while not reader.ended:
+                try:
+                    events = await asyncio.wrap_future(thread.submit(reader.next_events()))
+                except LoopClosedError:
+                    events = reader.left_events()
+                for event in events:
+                    yield event
+        finally:
+            with suppress(LoopClosedError):
+                leaving = asyncio.wrap_future(thread.submit(reader.leave()))
+                await uninterrupted(_result(leaving), name=f"leave run {reader.run.run_id}")
+
+    async def _run_to_end(self, request: RunRequest) -> str:
+        run = await self._start(request)
         try:
             await run.ended.wait()
         except asyncio.CancelledError:
@@ -155,21 +188,9 @@ class DeerFlowClient:
             raise
         return _answer(run)
 
-    async def _start(
-        self, message: str, thread_id: str | None, context: Mapping[str, Any], modes: tuple[str, ...]
-    ) -> ActiveRun:
-        if not isinstance(message, str) or not message.strip():
-            raise InvalidRequestError("the message is empty; say what you want")
+    async def _start(self, request: RunRequest) -> ActiveRun:
         host = await self._host()
-        return await host.runs.start(
-            RunRequest(
-                thread_id=str(uuid4()) if thread_id is None else thread_id,
-                input={"messages": [HumanMessage(message, id=str(uuid4()))]},
-                context=context,
-                stream_modes=modes,
-                if_not_exists="create",
-            )
-        )
+        return await host.runs.start(request)
 
     async def _host(self) -> Host:
         if self._opening is None:
@@ -190,6 +211,24 @@ class DeerFlowClient:
         if self._opening is not None:
             await asyncio.wait({self._opening})
         await self._exit.aclose()
+
+
+def _said(message: str, thread_id: str | None, context: Mapping[str, Any]) -> RunRequest:
+    if not isinstance(message, str) or not message.strip():
+        raise InvalidRequestError("the message is empty; say what you want")
+    return RunRequest(
+        thread_id=str(uuid4()) if thread_id is None else thread_id,
+        input={"messages": [HumanMessage(message, id=str(uuid4()))]},
+        context=context,
+        stream_modes=(),
+        if_not_exists="create",
+    )
+
+
+def _answered(answer: Any, thread_id: str, context: Mapping[str, Any]) -> RunRequest:
+    if answer is None:
+        raise InvalidRequestError("the answer is None; give what the interrupt asks for")
+    return RunRequest(thread_id=thread_id, command={"resume": answer}, context=context, stream_modes=())
 
 
 class _Reader:

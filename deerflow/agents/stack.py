@@ -12,15 +12,12 @@ from typing import Any
 
 from langchain.agents.middleware import (
     AgentMiddleware,
-    HumanInTheLoopMiddleware,
-    InterruptOnConfig,
     ModelRetryMiddleware,
-    ToolCallRequest,
 )
-from langchain_core.messages import AIMessage, ToolMessage
 
 from deerflow.agents.file_tools import WorkspaceFinder
 from deerflow.agents.middlewares.approval_refusal import ApprovalRefusal
+from deerflow.agents.middlewares.approvals import Approvals
 from deerflow.agents.middlewares.run_limits import RunLimits
 from deerflow.agents.middlewares.transcript_repair import TranscriptRepair
 from deerflow.agents.tool_output import ToolFailures, ToolOutputLimit
@@ -57,9 +54,9 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
         *placed.model_logical,
         *plan.compaction,
         *plan.memory,
-        *plan.approvals,
         ToolOutputLimit(plan.workspace_of),
         ToolFailures(),
+        *plan.approvals,
         *plan.application,
         TranscriptRepair(),
         *placed.standard,
@@ -73,23 +70,12 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
 
 def lead_approvals(tool_names: Sequence[str]) -> list[Middleware]:
     """Pause before each named tool until a person has decided."""
-    asking = InterruptOnConfig(allowed_decisions=["approve", "edit", "reject", "respond"], when=_is_open)
-    return [HumanInTheLoopMiddleware(dict.fromkeys(tool_names, asking))] if tool_names else []
+    return [Approvals(tool_names)] if tool_names else []
 
 
 def subagent_approvals(tool_names: Sequence[str]) -> list[Middleware]:
     """Refuse each named tool: nobody can be asked inside a subagent."""
     return [ApprovalRefusal(tool_names)] if tool_names else []
-
-
-def _is_open(request: ToolCallRequest) -> bool:
-    """Whether the call still waits for a result: a person is not asked about one that was refused before."""
-    for message in reversed(request.state["messages"]):
-        if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
-            return False
-        if isinstance(message, AIMessage):
-            break
-    return True
 
 
 def _model_retry(config: AppConfig) -> Middleware:

@@ -29,6 +29,7 @@ from deerflow.runs.goal import Pursuit
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import GRAPH_ID
+from deerflow.runs.resuming import check_somebody_waits
 from deerflow.runs.title import begin_naming
 
 
@@ -62,7 +63,9 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
         run.request, run.thread, scope, parts.config.title, parts.assembler.system_models
     )
     pursuit = Pursuit(run, assembly.model_name, parts)
-    ending = await stream_graph(run, assembly, context, _first_input(run, parts.config))
+    first = _first_input(run, parts.config)
+    await check_somebody_waits(run.request, assembly.graph, first.config)
+    ending = await stream_graph(run, assembly, context, first)
     while (prompt := await pursuit.next_prompt(ending)) is not None:
         ending = await stream_graph(run, assembly, context, await _prompted(run, assembly, prompt, parts))
     return ending

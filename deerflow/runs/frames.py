@@ -54,7 +54,9 @@ class FrameWriter:
             self.values = chunk
         elif mode == "updates" and _INTERRUPT in chunk:
             self.paused = True
-            self.interrupts = tuple(to_json_value(list(chunk[_INTERRUPT])))
+            self.interrupts += tuple(
+                to_json_value(list(chunk[_INTERRUPT]))
+            )  # each task asks in its own chunk
         elif mode == "updates":
             self._recorder.note_update(chunk, self.values)
         elif mode == "custom":

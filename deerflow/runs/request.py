@@ -51,8 +51,10 @@ class RunRequest:
 
     @property
     def resumed(self) -> bool:
-        """Whether this run answers an interrupt."""
-        return self.command is not None and self.command.get("resume") is not None
+        """Whether this run goes on from where an earlier one stopped: it answers, or brings nothing new."""
+        if self.command is None:
+            return self.input is None
+        return self.command.get("resume") is not None
 
     def graph_input(self) -> Any:
         """The input or command in LangGraph's form, without provenance that a caller has no right to."""

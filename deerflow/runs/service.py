@@ -23,6 +23,7 @@ from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.removal import remove_thread
 from deerflow.runs.request import GRAPH_ID, RunRequest, checked_id
+from deerflow.runs.resuming import with_options_of_asker
 from deerflow.runs.serialize import to_json_value
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,9 @@ class RunService:
         self._arriving[request.thread_id] += 1
         try:
             await self._make_way(request)
+            if request.resumed:
+                request = await with_options_of_asker(request, self._parts.stores.runs)
+                options = parse_request_options(request.context, self._parts.config)
             return await uninterrupted(self._admit(request, options), name=f"admit run {request.run_id}")
         except asyncio.CancelledError:
             # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
