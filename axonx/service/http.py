@@ -125,7 +125,7 @@ class HttpService(BaseService):
         # The SDK takes a while to import, which must not stop the loop.
         mcp_http = await asyncio.to_thread(importlib.import_module, "axonx.mcp.http")
         endpoint = mcp_http.McpEndpoint(self._context, self.jobs)
-        app.add_route("/mcp", endpoint, include_in_schema=False)
+        app.add_route("/mcp", endpoint, methods=["POST"], include_in_schema=False)
         return app, endpoint.sessions()
 
     def _guarded(self, app: ASGIApp) -> ASGIApp:

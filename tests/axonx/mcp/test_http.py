@@ -162,3 +162,9 @@ async def test_closing_ends_a_call_with_its_failure(tmp_path: Path) -> None:
 async def test_tools_can_be_switched_off(tmp_path: Path) -> None:
     async with served(tmp_path, {"greet": GREET}, service={"mcp": False}) as service:
         assert (await service.http.post("/mcp", json={})).status_code == 404
+
+
+async def test_without_sessions_there_is_nothing_to_listen_to_or_to_end(tmp_path: Path) -> None:
+    async with served(tmp_path, {}, service=MCP) as service:
+        for method in ("GET", "DELETE"):
+            assert (await service.http.request(method, "/mcp", headers=ACCEPT)).status_code == 405

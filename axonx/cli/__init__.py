@@ -1,0 +1,5 @@
+"""The `axonx` command."""
+
+from axonx.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""`python -m axonx.cli`."""
+
+from axonx.cli.main import main
+
+main()
