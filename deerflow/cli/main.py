@@ -17,6 +17,7 @@ _COMMANDS = {
     "chat": "deerflow.cli.chat",
     "serve": "deerflow.cli.serve",
     "db": "deerflow.cli.db",
+    "extensions": "deerflow.cli.extensions",
 }
 
 

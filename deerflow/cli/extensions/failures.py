@@ -1,0 +1,26 @@
+"""Which failures of the extension commands are wrong use."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from deerflow.kit.errors import WrongUseError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def reported(command: Command) -> Command:
+    """Turn `WrongUseError` into click's error for wrong use, which ends in status 2."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except WrongUseError as error:
+            raise click.UsageError(str(error)) from error
+
+    return run  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""What the `deerflow extensions` commands do: scaffold, check, install and switch extensions."""
