@@ -217,7 +217,10 @@ async def test_a_later_prompt_of_the_host_stays_with_the_question(tmp_path: Path
     assert [m.text for m in messages[1:]] == ["the question", "go on", "more", "done"]
 
 
-@pytest.mark.parametrize("answer", [{"error": "no quota"}, {"text": "  "}], ids=["error", "empty"])
+FAILURES = {"error": {"error": "no quota"}, "empty": {"text": "  "}, "endless": {"text": "x" * 10_000}}
+
+
+@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
 async def test_failed_summary_removes_nothing_and_ends_nothing(
     tmp_path: Path,
     observed: Observed,

@@ -47,6 +47,9 @@ from deerflow.config.schema import ContextSize
 from deerflow.extensions import notify_compaction
 
 SUMMARY_SECONDS = 120.0
+SHORT_CHARACTERS = 4_000
+"""A longer summary must be at most half of what the writer was sent: else a thread grows with each one."""
+
 TRANSFORM_KIND = "summarization"
 TRANSFORM_VERSION = "1"
 
@@ -214,6 +217,10 @@ class _Writer:
         text = await system_call(self._compacting.models, call)
         if not text:
             raise ValueError("the summary is empty")
+        if len(text) > SHORT_CHARACTERS and len(text) > len(prompt) / 2:
+            raise ValueError(
+                f"the summary of {len(prompt)} characters has {len(text)}, which saves too little"
+            )
         return AIMessage(text)
 
 
