@@ -45,6 +45,7 @@ async def test_a_run_stopped_before_its_turn_never_reaches_the_model(tmp_path: P
     with installed(recording(seen)):
         async with scripted_host(tmp_path, [_SLOW]) as host:
             first = await start(host, "slow")
+            await _until(lambda: seen.model_stores)
             second = await start(host, "hello", thread_id=first.thread_id)
             await host.runs.stop(second.run_id)
             assert second.ending is not None and second.ending.status is RunStatus.INTERRUPTED
