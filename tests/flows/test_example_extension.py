@@ -69,7 +69,8 @@ async def test_gateway_serves_the_counts_and_reports_them_at_the_end(installed: 
     with gateway_process(tmp_path, _config("stdout"), environment=environment) as gateway:
         async with get_client(url=gateway.url) as client:
             message = {"messages": [{"role": "user", "content": "delegate"}]}
-            await client.runs.wait(None, "lead_agent", input=message)
+            thread = await client.threads.create()
+                await client.runs.wait(thread["thread_id"], "lead_agent", input=message)
         counts = httpx.get(f"{gateway.url}/tool-calls").json()
         assert gateway.terminate() in (0, -signal.SIGTERM)
     assert counts["tool_calls"] == {"task": 2}
