@@ -70,7 +70,7 @@ async def test_gateway_serves_the_counts_and_reports_them_at_the_end(installed: 
         async with get_client(url=gateway.url) as client:
             message = {"messages": [{"role": "user", "content": "delegate"}]}
             thread = await client.threads.create()
-                await client.runs.wait(thread["thread_id"], "lead_agent", input=message)
+            await client.runs.wait(thread["thread_id"], "lead_agent", input=message)
         counts = httpx.get(f"{gateway.url}/tool-calls").json()
         assert gateway.terminate() in (0, -signal.SIGTERM)
     assert counts["tool_calls"] == {"task": 2}
