@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     except (DeerFlowError, click.ClickException, OSError) as error:
         if debug:
             raise
-        return _say(str(error), 1)
+        return _say(_told(error), 1)
     except Exception as error:
         if debug:
             raise
@@ -70,6 +70,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def _status(result: Any) -> int:
     return result if isinstance(result, int) else 0
+
+
+def _told(error: Exception) -> str:
+    """The text of an error; of an extension that keeps the host from starting also what it said itself."""
+    text, reason = str(error), getattr(error, "reason", "")
+    return f"{text}: {reason}" if reason and reason not in text else text
 
 
 def _say(text: str, status: int) -> int:

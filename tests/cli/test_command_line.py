@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,18 @@ import pytest
 _DEERFLOW = str(Path(sys.executable).with_name("deerflow"))
 
 
-def _run(*arguments: str, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [_DEERFLOW, *arguments]
+def _run(
+    *arguments: str, cwd: Path, text: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=90, check=False, input=text or ""
+        [_DEERFLOW, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        input=text or "",
     )
 
 
@@ -94,3 +104,41 @@ def test_another_address_than_loopback_is_refused_without_users(tmp_path: Path) 
     done = _run("serve", "--host", "0.0.0.0", cwd=tmp_path)
     assert done.returncode == 1
     assert "auth.mode" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+_REFUSING = """
+def install(registry, config):
+    raise RuntimeError("set ACME_KEY first")
+"""
+
+
+def test_an_extension_that_keeps_the_gateway_from_starting_is_quoted_in_the_last_line(tmp_path: Path) -> None:
+    (tmp_path / "acme.py").write_text(_REFUSING)
+    (tmp_path / "config.yaml").write_text("plugins: [{use: 'acme:install', required: true}]\n")
+    done = _run("serve", "--port", "0", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "deerflow: required extension acme:install failed to install: install() failed: set ACME_KEY first"
+    )
+
+
+def test_tables_of_a_disabled_extension_are_left_alone_by_a_revision(tmp_path: Path) -> None:
+    plugin = "{use: 'no_such_module:install', enabled: false, table_prefix: acme_}"
+    database = "database: {backend: sqlite, url: 'sqlite:///host.db'}\n"
+    (tmp_path / "config.yaml").write_text(f"{database}plugins: [{plugin}]\n")
+    _run("db", "upgrade", cwd=tmp_path)
+    with sqlite3.connect(tmp_path / "host.db") as connection:
+        connection.execute("CREATE TABLE acme_entries (id INTEGER PRIMARY KEY)")
+    connection.close()
+    written = _run("db", "revision", "--autogenerate", "-m", "nothing", "--dir", "versions", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert "acme_entries" not in Path(written.stdout.strip()).read_text()
+
+
+def test_a_prefix_that_covers_host_tables_is_refused_before_a_revision_is_written(tmp_path: Path) -> None:
+    plugin = "{use: 'no_such_module:install', table_prefix: ru}"
+    (tmp_path / "config.yaml").write_text(f"database: {{backend: sqlite}}\nplugins: [{plugin}]\n")
+    done = _run("db", "revision", "--autogenerate", "-m", "x", "--dir", "versions", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "extension table_prefix 'ru' would hide host-owned table(s)" in done.stderr
+    assert not (tmp_path / "versions").exists()
