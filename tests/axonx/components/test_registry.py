@@ -157,7 +157,13 @@ def test_each_application_has_a_registry_of_its_own(tmp_path: Path) -> None:
     two = Application(providers=(second, second), workspace_dir=tmp_path)
     assert one.context.registry.get("fmt", "a") is first
     assert two.context.registry.get("fmt", "a") is second
-    assert one.context.registry.frozen
+
+
+def test_composition_freezes_the_registry(tmp_path: Path) -> None:
+    registry = Application(workspace_dir=tmp_path).context.registry
+    assert registry.frozen
+    with pytest.raises(RegistryFrozenError):
+        registry.add_provider(component("late"))
 
 
 def test_a_step_that_is_no_step_is_refused(tmp_path: Path) -> None:

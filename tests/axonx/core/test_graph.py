@@ -180,7 +180,7 @@ def test_a_component_cannot_depend_on_what_starts_after_it(tmp_path: Path) -> No
         )
 
 
-async def test_a_pipeline_with_steps_still_finds_its_components(tmp_path: Path) -> None:
+async def test_a_step_that_asks_for_a_missing_component_fails_with_what_is_configured(tmp_path: Path) -> None:
     async def body(step: BaseStep) -> None:
         step.get_component("nope")
 

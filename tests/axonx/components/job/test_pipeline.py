@@ -222,8 +222,10 @@ async def test_each_call_builds_new_steps_when_their_turn_comes(tmp_path: Path) 
         assert built == [99, 5, 99]
         built.pop()
         response = await app.run_job("job")
-    assert response.answer == "OSError: at construction"
-    assert built == [99, 5, 99, -1, 5]
+        assert response.answer == "OSError: at construction"
+        assert built == [99, 5, 99, -1, 5]
+        assert (await app.run_job("job")).success
+    assert built[5:] == [99, -1, 5, -1, 99, -1]
 
 
 def test_a_step_with_a_wrong_option_fails_in_the_constructor(tmp_path: Path) -> None:
