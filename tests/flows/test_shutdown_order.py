@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from deerflow_extension_api import CompactionEvent, ExtensionRuntimeDeps, TaskInfo
@@ -26,7 +27,7 @@ from deerflow.extensions import (
     notify_compaction,
 )
 from deerflow.gateway import app
-from deerflow.host import Host
+from deerflow.host import Host, HostOptions, open_host
 from deerflow.persistence import database
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.service import RunService
@@ -201,3 +202,30 @@ async def test_runs_that_end_in_time_are_not_aborted(
         pass
     stops = [step for step in spy.steps if step.startswith("on_task_stop")]
     assert stops == ["on_task_stop subagent completed", "on_task_stop lead completed"]
+
+
+async def test_the_last_checkpoint_is_written_before_its_store_closes(
+    tmp_path: Path, lasting_config: AppConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"name": "list_files", "args": {}, "id": "call-1"}
+    rules = [{"when": "^work", "turns": [{"tool_calls": [call]}, {"delay_seconds": 30, "text": "never"}]}]
+    config = scripted_config(tmp_path, rules, database=lasting_config.database.model_dump())
+    options = HostOptions(drain_seconds=0.01)
+    thread_id = str(uuid4())
+    async with open_host(config, options) as host:
+        put, begun = host.checkpointer.aput, []
+
+        async def put_slowly(*arguments: Any) -> Any:
+            begun.append(arguments)
+            await asyncio.sleep(0.3)
+            return await put(*arguments)
+
+        monkeypatch.setattr(host.checkpointer, "aput", put_slowly)
+        run = await start(host, "work", thread_id=thread_id)
+        while len(run.values.get("messages") or ()) < 3:
+            await asyncio.sleep(0.001)
+        assert begun
+    assert run.ending is not None and run.ending.stop_reason == "shutdown"
+    async with open_host(config, options) as host:
+        after = await finished(host, "hello", thread_id=thread_id)
+    assert [message.type for message in after.values["messages"]] == ["human", "ai", "tool", "human", "ai"]

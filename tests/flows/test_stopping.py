@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from deerflow_extension_api import TaskOutcome
+from deerflow_extension_api import TaskLifecycleContributor, TaskOutcome
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, finished, scripted_host, start
 
@@ -112,3 +113,91 @@ async def test_stopping_at_random_moments_leaves_nothing_behind(tmp_path: Path) 
     starts = [task for hook, _, task in seen.events if hook == "start"]
     stops = [task for hook, _, task in seen.events if hook == "stop"]
     assert sorted(starts) == sorted(stops)
+
+
+class _Slowly:
+    """Lets a call begin, and go on when it may."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
+        self.began = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+        self._call = getattr(owner, name)
+        monkeypatch.setattr(owner, name, self._slowed)
+
+    async def _slowed(self, *arguments: object, **named: object) -> object:
+        self.began.set()
+        await self.may_go_on.wait()
+        return await self._call(*arguments, **named)
+
+
+async def test_a_run_whose_caller_leaves_while_it_is_recorded_never_reaches_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, run_id, thread_id = Seen(), str(uuid4()), str(uuid4())
+    with installed(recording(seen)):
+        async with scripted_host(tmp_path) as host:
+            recorded = _Slowly(monkeypatch, host.database.stores.runs, "create")
+            starting = asyncio.create_task(start(host, "hello", run_id=run_id, thread_id=thread_id))
+            await recorded.began.wait()
+            starting.cancel()
+            await asyncio.sleep(0.01)
+            recorded.may_go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            await _until(lambda: host.runs.find(run_id) is None)
+            stored = await host.database.stores.runs.get(run_id)
+            assert stored is not None
+            assert (stored.status, stored.stop_reason) == (RunStatus.INTERRUPTED, "disconnected")
+            assert seen.events == [] and seen.model_stores == []
+            assert (await finished(host, "hello", thread_id=thread_id)).ending.status == "success"
+
+
+async def test_a_run_that_was_to_replace_another_may_be_given_up_before_it_is_recorded(
+    tmp_path: Path,
+) -> None:
+    seen, run_id = Seen(), str(uuid4())
+    stubborn = _Stubborn()
+    with installed(recording(seen, ("stubborn:install", stubborn))):
+        async with scripted_host(tmp_path, [_SLOW]) as host:
+            first = await start(host, "slow")
+            await _until(lambda: seen.model_stores)
+            fields = {"thread_id": first.thread_id, "multitask_strategy": "interrupt"}
+            starting = asyncio.create_task(start(host, "hello", run_id=run_id, **fields))
+            await stubborn.stopping.wait()
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            stubborn.may_stop.set()
+            await first.ended.wait()
+            assert await host.database.stores.runs.get(run_id) is None
+            assert len(seen.model_stores) == 1
+            assert (await finished(host, "hello", thread_id=first.thread_id)).ending.status == "success"
+
+
+class _Stubborn(TaskLifecycleContributor):
+    """Takes its time to stop."""
+
+    def __init__(self) -> None:
+        self.stopping = asyncio.Event()
+        self.may_stop = asyncio.Event()
+
+    async def on_task_stop(self, *arguments: object) -> None:
+        self.stopping.set()
+        await self.may_stop.wait()
+
+
+async def test_a_run_recorded_while_the_host_closes_is_stopped_before_its_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Seen()
+    with installed(recording(seen)):
+        async with scripted_host(tmp_path) as host:
+            recorded = _Slowly(monkeypatch, host.database.stores.runs, "create")
+            starting = asyncio.create_task(start(host, "hello"))
+            await recorded.began.wait()
+            host.runs.stop_accepting()
+            recorded.may_go_on.set()
+            run = await starting
+            await run.ended.wait()
+            assert run.ending is not None and run.ending.stop_reason == "shutdown"
+    assert seen.events == [] and seen.model_stores == []
