@@ -25,8 +25,8 @@ class EmbeddedServer(uvicorn.Server):
         config = uvicorn.Config(
             app,
             lifespan="off",
+            # Switching the access log off here would switch it off for the whole process.
             log_config=None,
-            access_log=False,
             server_header=False,
             proxy_headers=False,
             ws="none",

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,9 +49,9 @@ class Slow(BaseTask):
 def test_an_interrupted_job_cleans_up(tmp_path: Path, number: signal.Signals, status: int) -> None:
     install(tmp_path / "site", "slow", "components: {job: {slow: '{package}.mod:Slow'}}", mod=JOB)
     (tmp_path / "axonx.yaml").write_text(yaml.safe_dump({"jobs": {"slow": {"backend": "slow"}}}))
-    process = begun(tmp_path, "run", "slow")
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    with begun(tmp_path, "run", "slow") as process:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
     assert process.returncode == status
     assert (tmp_path / "cleaned").exists()
     assert "Traceback" not in errors
@@ -58,17 +60,18 @@ def test_an_interrupted_job_cleans_up(tmp_path: Path, number: signal.Signals, st
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_task_is_recorded_as_cancelled(tmp_path: Path, number: signal.Signals) -> None:
     install(tmp_path / "site", "slow", "tasks: {slow: '{package}.mod:Slow'}", mod=TASK)
-    process = begun(tmp_path, "exec", "slow", "--task_name", "one")
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    with begun(tmp_path, "exec", "slow", "--task_name", "one") as process:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
     assert errors.strip() == "Error: interrupted"
     record = json.loads((tmp_path / ".axonx" / "base" / "base#slow#one" / "metadata.json").read_text())
     assert (record["state"], record["exit_code"]) == ("cancelled", 130)
 
 
-def begun(directory: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A process of the command that has said that its work began."""
+@contextmanager
+def begun(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of the command that has said that its work began; killed if it is still there."""
     process = subprocess.Popen(
         [sys.executable, "-m", "axonx.cli", *arguments],
         cwd=directory,
@@ -77,6 +80,10 @@ def begun(directory: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    return process
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -87,14 +87,15 @@ async def test_a_host_without_address_is_named(tmp_path: Path) -> None:
 
 async def test_the_processs_signal_handlers_and_logging_stay_as_they_are(tmp_path: Path) -> None:
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    names = ("", "uvicorn", "uvicorn.error", "uvicorn.access", "mcp")
     loggers = [
-        (each, list(each.handlers), each.level)
-        for each in map(logging.getLogger, ("", "uvicorn", "uvicorn.error"))
+        (each, list(each.handlers), each.level, each.propagate) for each in map(logging.getLogger, names)
     ]
-    async with served(tmp_path, {}):
+    async with served(tmp_path, {}) as service:
+        await service.http.get("/health")
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-        for logger, had, level in loggers:
-            assert (logger.handlers, logger.level) == (had, level)
+        for logger, had, level, propagate in loggers:
+            assert (logger.handlers, logger.level, logger.propagate) == (had, level, propagate)
 
 
 async def test_two_services_in_one_process_share_nothing(tmp_path: Path) -> None:
