@@ -18,6 +18,7 @@ from deerflow_extension_api import (
     collect_release_policies,
 )
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.tools import BaseTool
 from pydantic import TypeAdapter
 
 from deerflow.agents.tool_owners import OwnedTool
@@ -77,16 +78,27 @@ def _jsonable(value: Any) -> Any:
 
 def _tool(owned: OwnedTool) -> ToolDescriptor:
     tool, owner = owned.tool, owned.owner
-    schema = tool.tool_call_schema
-    schema_json = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
     return ToolDescriptor(
         name=tool.name,
         description_hash=canonical_hash(tool.description),
-        schema_hash=canonical_hash(schema_json),
+        schema_hash=_schema_hash(tool),
         source=owner.source,
         mcp_server=owner.mcp_server,
         mcp_transport=owner.mcp_transport,
     )
+
+
+def _schema_hash(tool: BaseTool) -> str:
+    """The hash of what a model is told of the arguments; no observer must keep an agent from being made."""
+    try:
+        schema = tool.tool_call_schema
+        schema_json = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    except Exception as error:  # noqa: BLE001 - foreign types; such a tool may work all the same
+        return canonical_hash(f"{type(error).__name__}: {error}")
+    try:
+        return canonical_hash(schema_json)
+    except (TypeError, ValueError):  # a default that JSON cannot hold
+        return canonical_hash(repr(schema_json))
 
 
 def _middleware(item: AgentMiddleware[Any, Any], placements: Placements) -> MiddlewareDescriptor:
@@ -95,5 +107,6 @@ def _middleware(item: AgentMiddleware[Any, Any], placements: Placements) -> Midd
     return MiddlewareDescriptor(
         name=type(inner).__name__,
         module=type(inner).__module__,
+        policy_parameters=next(iter(collect_release_policies([inner]).values()), {}),
         extension=None if origin is None else origin.source,
     )
