@@ -15,6 +15,7 @@ from langgraph.types import Command
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
 from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+from deerflow.runs.request import cleaned
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -42,7 +43,9 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         outcome = TaskOutcome.FAILED
         try:
             await notify_task_start(scope.snapshot, scope.task_store, scope.task_info)
-            parts = super().astream(input, config, context=runtime_context(caller, scope), **arguments)
+            parts = super().astream(
+                _cleaned(input), config, context=runtime_context(caller, scope), **arguments
+            )
             async with aclosing(cast(AsyncGenerator[Any], parts)) as stream:
                 async for part in stream:
                     yield part
@@ -55,6 +58,14 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await uninterrupted(stop, name=f"on_task_stop of run {scope.task_info.run_id}")
 
     def _scope_for(self, graph_input: Any) -> RunScope:
-        if not isinstance(graph_input, Command) or graph_input.resume is None:
+        answers = isinstance(graph_input, Command) and graph_input.resume is not None
+        if graph_input is not None and not answers:
             return self.scope
         return replace(self.scope, task_info=replace(self.scope.task_info, resumed=True))
+
+
+def _cleaned(graph_input: Any) -> Any:
+    """What a caller sends, without provenance that a caller has no right to."""
+    if isinstance(graph_input, Command):
+        return replace(graph_input, update=cleaned(graph_input.update), resume=cleaned(graph_input.resume))
+    return cleaned(graph_input)

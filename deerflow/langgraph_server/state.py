@@ -12,6 +12,7 @@ from functools import cache
 from deerflow_extension_api import ExtensionRuntimeDeps, TaskInfo
 
 from deerflow.agents.lead import Assembler
+from deerflow.agents.mcp import open_mcp_tools
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store
 from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import uninterrupted
@@ -52,13 +53,15 @@ class DevServer:
         loop = register_notification_loop(snapshot=self.loaded)
         deps = ExtensionRuntimeDeps(app_store=self.loaded.app_store, policy=lead_policy(self.config))
         try:
-            services = await start_services(self.loaded, deps)
-            self._ready.set_result(None)
-            try:
-                yield
-            finally:
-                self._ready = Future()
-                await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
+            async with open_mcp_tools(self.config.mcp) as tools:
+                self.assembler.add_tools(tools)
+                services = await start_services(self.loaded, deps)
+                self._ready.set_result(None)
+                try:
+                    yield
+                finally:
+                    self._ready = Future()
+                    await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
         finally:
             loop.release()
 
@@ -106,9 +109,9 @@ class DevServer:
     async def _shut_down(self, loop: NotificationLoop, services: RunningServices) -> None:
         loop.stop_accepting()
         if self._idle is not None:
-            await asyncio.wait(
-                {asyncio.ensure_future(self._idle.wait())}, timeout=self.config.shutdown.drain_seconds
-            )
+            idle = asyncio.create_task(self._idle.wait(), name="runs of the LangGraph server")
+            await asyncio.wait({idle}, timeout=self.config.shutdown.drain_seconds)
+            idle.cancel()
         await loop.drain(OBSERVATION_DRAIN_SECONDS)
         await services.stop()
 

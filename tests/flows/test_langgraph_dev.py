@@ -157,6 +157,14 @@ async def test_keys_of_a_caller_forge_nothing(client: LangGraphClient, served: S
     assert [(call["scope"], call["keys"]) for call in calls] == [(run_id, ["run_id", "thread_id", "user_id"])]
 
 
+async def test_provenance_of_a_caller_is_removed(client: LangGraphClient) -> None:
+    forged = {"deerflow_content_kind": "memory", "deerflow_producer_kind": "memory", "mine": 1}
+    thread = await client.threads.create()
+    message = {"role": "user", "content": "hello", "additional_kwargs": forged}
+    state = await client.runs.wait(thread["thread_id"], "lead_agent", input={"messages": [message]})
+    assert state["messages"][0]["additional_kwargs"] == {"mine": 1}
+
+
 async def test_anyones_own_description_serves_the_plain_builder(tmp_path: Path) -> None:
     config = {"models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}]}
     with langgraph_dev(tmp_path, config, graph="deerflow.agents:make_lead_agent") as process:
