@@ -13,6 +13,7 @@ HOST_TABLES: Final = frozenset(
     {
         # the host's own metadata
         *("threads", "runs", "run_events", "run_changes", "users", "tokens", "assistants", "alembic_version"),
+        "run_hosts",
         # LangGraph's checkpointers (SQLite and PostgreSQL)
         *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations", "writes"),
         # LangGraph's stores

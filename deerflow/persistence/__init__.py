@@ -4,6 +4,7 @@ from deerflow.persistence.checkpoint_upkeep import (
     copy_checkpoints,
     delete_checkpoints,
     prune_checkpoints,
+    roll_back_checkpoints,
 )
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
@@ -27,5 +28,6 @@ __all__ = [
     "open_database",
     "open_store",
     "prune_checkpoints",
+    "roll_back_checkpoints",
     "upgrade_database",
 ]

@@ -21,12 +21,13 @@ from deerflow.persistence.engines import (
 )
 from deerflow.persistence.events import SqlRunEventStore
 from deerflow.persistence.evidence import DatabaseRunEvidenceReader
+from deerflow.persistence.hosts import SqlHostStore, SqliteHostStore
 from deerflow.persistence.location import DatabaseLocation, locate_database
 from deerflow.persistence.runs import SqlRunStore
 from deerflow.persistence.schema import create_schema, prepare_schema
 from deerflow.persistence.threads import SqlThreadStore
 from deerflow.persistence.transactions import Lane, Transactions
-from deerflow.runs.stores import RunStores
+from deerflow.runs.stores import HostStore, RunStores
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,25 @@ def _build(location: DatabaseLocation) -> tuple[Transactions, AsyncEngine | None
     return build_transactions(location), engine
 
 
-def build_stores(transactions: Transactions) -> RunStores:
-    """Return the three stores of one database."""
+def build_stores(location: DatabaseLocation, transactions: Transactions) -> RunStores:
+    """Return the stores of one database."""
     return RunStores(
         threads=SqlThreadStore(transactions),
         runs=SqlRunStore(transactions),
         events=SqlRunEventStore(transactions),
+        hosts=_host_store(location, transactions),
     )
+
+
+def _host_store(location: DatabaseLocation, transactions: Transactions) -> HostStore | None:
+    if location.path is not None:
+        return SqliteHostStore(transactions, location.path)
+    return SqlHostStore(transactions) if location.backend == "postgres" else None
 
 
 def _database(location: DatabaseLocation, transactions: Transactions, engine: AsyncEngine | None) -> Database:
     sessions = None if engine is None else async_sessionmaker(engine, expire_on_commit=False)
-    return Database(location, transactions, build_stores(transactions), engine, sessions)
+    return Database(location, transactions, build_stores(location, transactions), engine, sessions)
 
 
 def build_transactions(location: DatabaseLocation) -> Transactions:

@@ -22,10 +22,13 @@ class SqlRunEventStore:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def append(self, thread_id: str, run_id: str, events: Sequence[NewRunEvent]) -> None:
+    async def append(
+        self, thread_id: str, run_id: str, events: Sequence[NewRunEvent], *, host_id: str | None = None
+    ) -> None:
         kept = tuple(events)
+        run = (thread_id, run_id)
         if kept:
-            await self._transactions.write(lambda connection: _append(connection, thread_id, run_id, kept))
+            await self._transactions.write(lambda connection: _append(connection, run, kept, host_id))
 
     async def list(
         self, thread_id: str, run_id: str, *, after_seq: int | None = None, limit: int = 1000
@@ -35,18 +38,21 @@ class SqlRunEventStore:
         )
 
 
-def _append(connection: Connection, thread_id: str, run_id: str, events: Sequence[NewRunEvent]) -> None:
-    last_seq = reserve_event_seqs(connection, thread_id, run_id, len(events))
+def _append(
+    connection: Connection, run: tuple[str, str], events: Sequence[NewRunEvent], host_id: str | None
+) -> None:
+    last_seq = reserve_event_seqs(connection, run, len(events), host_id=host_id)
     if last_seq is None:
-        raise _missing(thread_id, run_id)
+        raise _missing(run, host_id)
     try:
-        insert_events(connection, (thread_id, run_id), events, last_seq=last_seq)
+        insert_events(connection, run, events, last_seq=last_seq)
     except IntegrityError as error:  # deleted while the thread's lock was waited for
-        raise _missing(thread_id, run_id) from error
+        raise _missing(run, host_id) from error
 
 
-def _missing(thread_id: str, run_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no run {run_id} on thread {thread_id}")
+def _missing(run: tuple[str, str], host_id: str | None) -> NotFoundError:
+    of_host = "" if host_id is None else f", or host {host_id} does not have it"
+    return NotFoundError(f"there is no run {run[1]} on thread {run[0]}{of_host}")
 
 
 def list_events(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Boolean, bindparam, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 
 from deerflow.persistence.tables import run_changes, run_events, runs, threads
@@ -26,7 +26,11 @@ _RESERVE_EVENT_SEQS = (
     .where(
         threads.c.thread_id == bindparam("thread"),
         select(runs.c.run_id)
-        .where(runs.c.run_id == bindparam("run"), runs.c.thread_id == bindparam("thread"))
+        .where(
+            runs.c.run_id == bindparam("run"),
+            runs.c.thread_id == bindparam("thread"),
+            or_(bindparam("any_host", type_=Boolean), runs.c.host_id == bindparam("host")),
+        )
         .exists(),
     )
     .values(event_seq=threads.c.event_seq + bindparam("count"))
@@ -80,9 +84,16 @@ def next_change(connection: Connection) -> int:
     return number
 
 
-def reserve_event_seqs(connection: Connection, thread_id: str, run_id: str, count: int) -> int | None:
-    """Return the last of `count` new event numbers of a thread; `None` where the thread has no such run."""
+def reserve_event_seqs(
+    connection: Connection, run: tuple[str, str], count: int, *, host_id: str | None
+) -> int | None:
+    """Return the last of `count` new event numbers of the thread of `run` (thread id, run id).
+
+    `None` where there is no such run, or `host_id` is named and does not have it.
+    """
+    thread_id, run_id = run
     parameters = {"thread": thread_id, "run": run_id, "count": count}
+    parameters |= {"host": host_id, "any_host": host_id is None}
     return connection.execute(_RESERVE_EVENT_SEQS, parameters).scalar_one_or_none()
 
 

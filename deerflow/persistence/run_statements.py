@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
-from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy import Boolean, ColumnElement, bindparam, func, insert, or_, select, update
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
+from deerflow.persistence.columns import CleanText
 from deerflow.persistence.rows import RUN_COLUMNS, THREAD_COLUMNS
 from deerflow.persistence.tables import runs, threads
 from deerflow.persistence.threads import DIALECTS
@@ -41,6 +42,22 @@ STAMP_THREAD = (
     .returning(*THREAD_COLUMNS)
 )
 INSERT_RUN = insert(runs)
+IS_THREAD_BUSY = (
+    select(runs.c.run_id).where(runs.c.thread_id == bindparam("thread"), runs.c.status.in_(ACTIVE)).limit(1)
+)
+
+
+def _request_stop_where(condition: ColumnElement[bool]) -> ReturningUpdate[Any]:
+    return (
+        update(runs)
+        .where(condition, runs.c.status.in_(ACTIVE))
+        .values(stop_requested=func.coalesce(runs.c.stop_requested, bindparam("reason", type_=CleanText)))
+        .returning(runs.c.run_id)
+    )
+
+
+REQUEST_STOP = _request_stop_where(runs.c.run_id == bindparam("run"))
+SUPERSEDE = _request_stop_where(runs.c.thread_id == bindparam("thread"))
 
 MOVE_THREAD = (
     update(threads)
@@ -59,9 +76,15 @@ _other_runs = runs.alias("other_runs")
 # A statement of its own after the thread is locked: it sees what others have committed up to that lock.
 MOVE_RUN = (
     update(runs)
-    .where(runs.c.run_id == bindparam("run"), runs.c.status.in_(bindparam("before", expanding=True)))
+    .where(
+        runs.c.run_id == bindparam("run"),
+        runs.c.status.in_(bindparam("before", expanding=True)),
+        or_(bindparam("any_host", type_=Boolean), runs.c.host_id == bindparam("host")),
+        or_(bindparam("ends", type_=Boolean), runs.c.stop_requested.is_(None)),
+    )
     .values(
         status=bindparam("wanted"),
+        attempt=runs.c.attempt + bindparam("begun"),
         error=bindparam("its_error"),
         stop_reason=bindparam("its_stop_reason"),
         updated_at=bindparam("at"),

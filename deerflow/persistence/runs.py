@@ -28,10 +28,13 @@ from deerflow.persistence.run_statements import (
     ENTER_EXISTING_THREAD,
     ENTER_THREAD,
     INSERT_RUN,
+    IS_THREAD_BUSY,
     MOVE_RUN,
     MOVE_THREAD,
+    REQUEST_STOP,
     SET_THREAD_STATUS,
     STAMP_THREAD,
+    SUPERSEDE,
 )
 from deerflow.persistence.tables import runs, threads
 from deerflow.persistence.threads import merge_metadata, missing_thread
@@ -39,13 +42,17 @@ from deerflow.persistence.transactions import Transactions
 from deerflow.runs.record import (
     IllegalRunMoveError,
     NewRunEvent,
+    RunLostError,
     RunRecord,
     RunStatus,
+    StopRequestedError,
+    ThreadBusyError,
     ThreadRecord,
     ThreadStatus,
     statuses_before,
     utc_now,
 )
+from deerflow.runs.stores import Admission
 
 THREAD_STATUS_AFTER = {
     RunStatus.PENDING: ThreadStatus.BUSY,
@@ -67,6 +74,7 @@ class _Move:
     thread_status: ThreadStatus
     events: Sequence[NewRunEvent]
     thread_metadata: Mapping[str, Any]
+    host_id: str | None
     at: datetime
 
 
@@ -76,7 +84,7 @@ class SqlRunStore:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> ThreadRecord:
+    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> Admission:
         return await self._transactions.write(lambda connection: _create(connection, run, thread))
 
     async def move(
@@ -89,10 +97,19 @@ class SqlRunStore:
         events: Sequence[NewRunEvent] = (),
         thread_status: ThreadStatus | None = None,
         thread_metadata: Mapping[str, Any] | None = None,
+        host_id: str | None = None,
     ) -> RunRecord:
-        after = thread_status or THREAD_STATUS_AFTER[status]
-        metadata = thread_metadata or {}
-        move = _Move(run_id, status, error, stop_reason, after, tuple(events), metadata, utc_now())
+        move = _Move(
+            run_id=run_id,
+            status=status,
+            error=error,
+            stop_reason=stop_reason,
+            thread_status=thread_status or THREAD_STATUS_AFTER[status],
+            events=tuple(events),
+            thread_metadata=thread_metadata or {},
+            host_id=host_id,
+            at=utc_now(),
+        )
         return await self._transactions.write(lambda connection: _move(connection, move))
 
     async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None:
@@ -117,8 +134,24 @@ class SqlRunStore:
             statement = statement.where(runs.c.created_at < created_before)
         return await self._list(statement.order_by(runs.c.created_at, runs.c.run_id))
 
-    async def delete(self, run_id: str, *, thread_id: str) -> bool:
-        return await self._transactions.write(lambda connection: _delete(connection, run_id, thread_id))
+    async def request_stop(self, run_id: str, reason: str) -> bool:
+        parameters = {"run": run_id, "reason": reason}
+        return await self._transactions.write(
+            lambda connection: connection.execute(REQUEST_STOP, parameters).one_or_none() is not None
+        )
+
+    async def delete(
+        self,
+        run_id: str,
+        *,
+        thread_id: str,
+        host_id: str | None = None,
+        thread_status: ThreadStatus = ThreadStatus.IDLE,
+    ) -> bool:
+        run = (thread_id, run_id)
+        return await self._transactions.write(
+            lambda connection: _delete(connection, run, host_id, thread_status)
+        )
 
     async def _list(self, statement: Any) -> list[RunRecord]:
         return await self._transactions.read(
@@ -126,8 +159,9 @@ class SqlRunStore:
         )
 
 
-def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
+def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> Admission:
     entered = _stamp(connection, _enter(connection, run, thread), run)
+    superseded = _make_room(connection, run)
     values = {**values_of(run), "change_seq": next_change(connection)}
     try:
         connection.execute(INSERT_RUN, values)
@@ -135,7 +169,20 @@ def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None)
         raise ConflictError(
             f"run {run.run_id} exists already, or another run of thread {run.thread_id} is running"
         ) from error
-    return entered
+    return Admission(entered, superseded)
+
+
+def _make_room(connection: Connection, run: RunRecord) -> tuple[str, ...]:
+    """What the run's strategy means for the others of its thread, whose row is locked: of several runs that
+    come at once, on whatever hosts, each sees those before it, and none after."""
+    if run.multitask_strategy == "reject":
+        if connection.execute(IS_THREAD_BUSY, {"thread": run.thread_id}).one_or_none() is not None:
+            advice = "wait for it, or choose another multitask_strategy than 'reject'"
+            raise ThreadBusyError(run.thread_id, advice)
+    elif run.multitask_strategy in ("interrupt", "rollback"):
+        parameters = {"thread": run.thread_id, "reason": run.multitask_strategy}
+        return tuple(connection.execute(SUPERSEDE, parameters).scalars())
+    return ()
 
 
 def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
@@ -203,21 +250,30 @@ def _move_run(connection: Connection, move: _Move, thread_id: str) -> Any:
         "before": list(statuses_before(move.status)),
         "its_error": move.error,
         "its_stop_reason": move.stop_reason,
+        "host": move.host_id,
+        "any_host": move.host_id is None,
+        "ends": move.status not in ACTIVE,
+        "begun": int(move.status is RunStatus.RUNNING),
         "at": move.at,
         "change": next_change(connection),
     }
     try:
         row = connection.execute(MOVE_RUN, parameters).one_or_none()
     except IntegrityError as error:
-        raise ConflictError(
-            f"another run of thread {thread_id} is running; {move.run_id} must wait"
-        ) from error
+        raise ThreadBusyError(thread_id, f"run {move.run_id} has to wait") from error
     if row is not None:
         return row
-    current = _get(connection, move.run_id, None)
+    raise _refusal(move, _get(connection, move.run_id, None))
+
+
+def _refusal(move: _Move, current: RunRecord | None) -> Exception:
     if current is None:
-        raise _missing_run(move.run_id)
-    raise IllegalRunMoveError(move.run_id, current.status, move.status)
+        return _missing_run(move.run_id)
+    if move.host_id not in (None, current.host_id):
+        return RunLostError(move.run_id)
+    if current.status in statuses_before(move.status) and current.stop_requested is not None:
+        return StopRequestedError(move.run_id, current.stop_requested)
+    return IllegalRunMoveError(move.run_id, current.status, move.status)
 
 
 def _get(connection: Connection, run_id: str, thread_id: str | None) -> RunRecord | None:
@@ -228,16 +284,21 @@ def _get(connection: Connection, run_id: str, thread_id: str | None) -> RunRecor
     return None if row is None else run_from(row)
 
 
-def _delete(connection: Connection, run_id: str, thread_id: str) -> bool:
+def _delete(
+    connection: Connection, run: tuple[str, str], host_id: str | None, thread_status: ThreadStatus
+) -> bool:
+    thread_id, run_id = run
     of_thread = threads.c.thread_id == thread_id
     # The thread first, as everywhere: it is locked.
     connection.execute(update(threads).where(of_thread).values(updated_at=utc_now()))
     statement = delete(runs).where(runs.c.run_id == run_id, runs.c.thread_id == thread_id)
+    if host_id is not None:
+        statement = statement.where(runs.c.host_id == host_id)
     if connection.execute(statement).rowcount == 0:
         return False
     active = select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(ACTIVE)).exists()
     idle = update(threads).where(of_thread, threads.c.status == ThreadStatus.BUSY, ~active)
-    connection.execute(idle.values(status=ThreadStatus.IDLE))
+    connection.execute(idle.values(status=thread_status))
     return True
 
 

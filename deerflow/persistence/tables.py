@@ -65,6 +65,10 @@ runs: Final = Table(
     Column("stop_reason", CleanText),
     # Rises in the order of commits, over all threads: what readers of run evidence page by.
     Column("change_seq", BigInteger, nullable=False),
+    # The host that has the run, how often hosts have begun it, and why it is to stop, once somebody asked.
+    Column("host_id", CleanText),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("stop_requested", CleanText),
     Index(None, "thread_id", "created_at"),
     Index(None, "change_seq"),
 )
@@ -96,6 +100,14 @@ run_events: Final = Table(
     Column("metadata", JsonValue, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "run_id", "seq"),
+)
+
+run_hosts: Final = Table(
+    "run_hosts",
+    host_metadata,
+    Column("host_id", CleanText, primary_key=True),
+    # NULL where a lock on a file shows that the host lives, and no clock is needed.
+    Column("lease_until", UtcDateTime),
 )
 
 run_changes: Final = Table(

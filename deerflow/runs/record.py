@@ -53,6 +53,31 @@ class IllegalRunMoveError(ConflictError):
         self.wanted = wanted
 
 
+class ThreadBusyError(ConflictError):
+    """Another run of the thread is under way: this one has to wait, or is refused."""
+
+    def __init__(self, thread_id: str, advice: str) -> None:
+        super().__init__(f"thread {thread_id} has a run under way; {advice}")
+        self.thread_id = thread_id
+
+
+class RunLostError(ConflictError):
+    """A host was to change a run that another host has taken up."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} was taken up by another host")
+        self.run_id = run_id
+
+
+class StopRequestedError(ConflictError):
+    """A run was to begin that somebody wants stopped; `reason` says why."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id} is to be stopped ({reason})")
+        self.run_id = run_id
+        self.reason = reason
+
+
 def statuses_before(target: RunStatus) -> frozenset[RunStatus]:
     """The statuses from which a run may move to `target`."""
     return frozenset(source for source, targets in LEGAL_MOVES.items() if target in targets)
@@ -79,7 +104,11 @@ class ThreadRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run. `kwargs` is what the client asked for, JSON only; `error`, `stop_reason` say how it ended."""
+    """One run. `kwargs` is what the client asked for, JSON only; `error`, `stop_reason` say how it ended.
+
+    `host_id` is the host that has it, `attempt` how often hosts have begun it, `stop_requested` the reason
+    for which somebody wants it stopped.
+    """
 
     run_id: str
     thread_id: str
@@ -93,6 +122,9 @@ class RunRecord:
     multitask_strategy: str = "enqueue"
     error: str | None = None
     stop_reason: str | None = None
+    host_id: str | None = None
+    attempt: int = 0
+    stop_requested: str | None = None
 
 
 @dataclass(frozen=True)

@@ -149,14 +149,14 @@ class RunService:
     async def _admit(self, request: RunRequest, options: RequestOptions) -> ActiveRun:
         thread = ThreadRecord(request.thread_id, user_id=request.user_id)
         record = _record(request)
-        thread = await self._parts.stores.runs.create(
+        admission = await self._parts.stores.runs.create(
             record, thread=thread if request.if_not_exists == "create" else None
         )
         recorder = EventRecorder(
             self._parts.stores.events, thread_id=request.thread_id, run_id=request.run_id
         )
         log = EventLog(max_events=self._parts.config.stream.max_events)
-        run = ActiveRun(request, options, record, thread, recorder, log)
+        run = ActiveRun(request, options, record, admission.thread, recorder, log)
         if not self._accepting:  # the host began to close while the record was written
             run.stop("shutdown")
         self._active[run.run_id] = run

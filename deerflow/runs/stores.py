@@ -27,6 +27,14 @@ class ThreadQuery:
     sort_order: str = "desc"
 
 
+@dataclass(frozen=True)
+class Admission:
+    """A run that was recorded: its thread as it now is, and the runs that were asked to stop for it."""
+
+    thread: ThreadRecord
+    superseded: tuple[str, ...] = ()
+
+
 class ThreadStore(Protocol):
     """Threads. `user_id=None` in a call means: whoever owns it."""
 
@@ -58,11 +66,12 @@ class ThreadStore(Protocol):
 class RunStore(Protocol):
     """Runs and their statuses."""
 
-    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> ThreadRecord:
+    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> Admission:
         """In one transaction: `thread` inserted where it does not exist yet, its owner checked, the run
-        inserted, `metadata.graph_id`/`assistant_id` stamped on the thread where absent or changed.
+        inserted, `metadata.graph_id`/`assistant_id` stamped on the thread where absent or changed, and the
+        thread's active runs asked to stop where `multitask_strategy` is `interrupt` or `rollback`.
         `thread=None` and no such thread: `NotFoundError`; a foreign owner: `NotFoundError`; a known run id:
-        `ConflictError`."""
+        `ConflictError`; `reject` and an active run of the thread: `ThreadBusyError`."""
 
     async def move(
         self,
@@ -74,12 +83,14 @@ class RunStore(Protocol):
         events: Sequence[NewRunEvent] = (),
         thread_status: ThreadStatus | None = None,
         thread_metadata: Mapping[str, Any] | None = None,
+        host_id: str | None = None,
     ) -> RunRecord:
         """In one transaction: a legal move (else `IllegalRunMoveError`), the thread's status that follows
         from it (or `thread_status`; `busy` as long as another run is active), the run's last events, and
         those keys of `thread_metadata` that have no value yet.
-        A deleted run raises `NotFoundError`. At most one run of a thread is `running`: a second one raises
-        `ConflictError`."""
+        A deleted run raises `NotFoundError`, one that `host_id` is named for and does not have
+        `RunLostError`. At most one run of a thread is `running`: a second one raises `ThreadBusyError`. A run
+        that is to be stopped does not begin: `StopRequestedError`."""
 
     async def get(self, run_id: str, *, thread_id: str | None = None) -> RunRecord | None: ...
 
@@ -93,14 +104,53 @@ class RunStore(Protocol):
     ) -> list[RunRecord]:
         """Pending and running runs, oldest first."""
 
-    async def delete(self, run_id: str, *, thread_id: str) -> bool: ...
+    async def request_stop(self, run_id: str, reason: str) -> bool:
+        """Note that an active run is to stop, for the host that has it; the first reason stays. Whether the
+        run is active."""
+
+    async def delete(
+        self,
+        run_id: str,
+        *,
+        thread_id: str,
+        host_id: str | None = None,
+        thread_status: ThreadStatus = ThreadStatus.IDLE,
+    ) -> bool:
+        """Remove a run with its events; whether it was there (and `host_id`, where named, had it). Where no
+        other run is active its thread is not busy any more, but `thread_status`."""
+
+
+class HostStore(Protocol):
+    """Which hosts live, and which runs each of them has. `leases_expire` tells whether a host that does not
+    renew its lease in time loses its runs although its process may live."""
+
+    leases_expire: bool
+
+    async def enter(self, host_id: str, lease_seconds: float) -> None:
+        """Count as alive from now on."""
+
+    async def beat(self, host_id: str, lease_seconds: float) -> Mapping[str, str | None]:
+        """Renew the lease; the ids of the active runs that the host has, with what asks each to stop."""
+
+    async def owned(self, host_id: str) -> Mapping[str, str | None]:
+        """The same without renewing."""
+
+    async def inherit(self, host_id: str) -> Sequence[RunRecord]:
+        """Bury hosts that are dead, and give their active runs to this one: those runs, oldest first. One
+        that was running has one more attempt. Of several heirs each run goes to one."""
+
+    async def leave(self, host_id: str) -> None:
+        """Count no longer as alive."""
 
 
 class RunEventStore(Protocol):
     """What happened in runs, kept in order."""
 
-    async def append(self, thread_id: str, run_id: str, events: Sequence[NewRunEvent]) -> None:
-        """Keep all of them, in order, or none."""
+    async def append(
+        self, thread_id: str, run_id: str, events: Sequence[NewRunEvent], *, host_id: str | None = None
+    ) -> None:
+        """Keep all of them, in order, or none. `NotFoundError` where there is no such run, or `host_id` is
+        named and does not have it."""
 
     async def list(
         self, thread_id: str, run_id: str, *, after_seq: int | None = None, limit: int = 1000
@@ -109,8 +159,9 @@ class RunEventStore(Protocol):
 
 @dataclass(frozen=True)
 class RunStores:
-    """The three stores of one database."""
+    """The stores of one database. Without `hosts` nobody else has a part in it."""
 
     threads: ThreadStore
     runs: RunStore
     events: RunEventStore
+    hosts: HostStore | None = None

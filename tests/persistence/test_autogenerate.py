@@ -12,6 +12,7 @@ from deerflow.config import AppConfig
 from deerflow.persistence import SchemaError, locate_database, open_checkpointer, open_database, open_store
 from deerflow.persistence.autogenerate import autogenerate
 from deerflow.persistence.engines import build_migration_engine
+from deerflow.persistence.schema import HEAD_REVISION
 
 EXTENSION_TABLES = (
     "CREATE TABLE acme_notes (id INTEGER PRIMARY KEY, word TEXT UNIQUE,"
@@ -107,7 +108,7 @@ async def test_the_file_stands_where_it_is_wanted_and_can_be_run(tmp_path: Path)
     assert "drop_the_forgotten" in path.name
     body = path.read_text()
     assert body.startswith('"""drop the forgotten"""')
-    assert "down_revision = '0001'" in body
+    assert f"down_revision = '{HEAD_REVISION}'" in body
     compile(body, str(path), "exec")
 
 

@@ -46,7 +46,7 @@ async def test_created_run_comes_back_as_it_was(database: Database) -> None:
 async def test_create_makes_the_thread_busy_and_stamps_it(database: Database) -> None:
     thread = new_thread(metadata={"mine": 1})
     run = new_run(thread, metadata={"graph_id": "lead_agent"}, assistant_id="one")
-    entered = await database.stores.runs.create(run, thread=thread)
+    entered = (await database.stores.runs.create(run, thread=thread)).thread
     assert entered.metadata == {"mine": 1, "assistant_id": "one", "graph_id": "lead_agent"}
     assert entered.status is ThreadStatus.BUSY
     assert entered == await thread_of(database, thread.thread_id)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from deerflow.persistence import (
     upgrade_database,
 )
 from deerflow.persistence.engines import build_migration_engine
+from deerflow.persistence.locks import prepare_sqlite_file
 from deerflow.persistence.schema import HEAD_REVISION, create_schema, prepare_schema
 from deerflow.persistence.tables import host_metadata
 from deerflow.persistence.upgrade import MIGRATIONS, alembic_config, knows
@@ -55,8 +57,10 @@ def change(config: AppConfig, *statements: str) -> None:
 def structure(connection: Connection) -> dict[str, object]:
     """Everything that tells two schemas apart, as the database itself words it."""
     if connection.dialect.name == "sqlite":
-        rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-        return {name: " ".join(sql.replace('"', "").split()) for name, sql in rows}
+        rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")).all()
+        made = {name: parts_of(sql) for name, sql in rows}
+        # A column that was added later stands behind the constraints, which says nothing.
+        return {name: (sorted(parts), columns_of(connection, name)) for name, parts in made.items()}
     columns = connection.execute(
         text(
             "SELECT table_name, column_name, data_type, is_nullable, column_default"
@@ -75,6 +79,20 @@ def structure(connection: Connection) -> dict[str, object]:
         "indexes": sorted(map(str, indexes)),
         "constraints": sorted(map(str, constraints)),
     }
+
+
+def parts_of(sql: str) -> list[str]:
+    """What stands between the commas of a definition, without its own."""
+    head, _, body = " ".join(sql.replace('"', "").split()).partition("(")
+    depths = accumulate({"(": 1, ")": -1}.get(letter, 0) for letter in body)
+    marked = "".join(
+        "\n" if letter == "," and not depth else letter for letter, depth in zip(body, depths, strict=True)
+    )
+    return [head, *(part.strip() for part in marked.removesuffix(")").split("\n"))]
+
+
+def columns_of(connection: Connection, name: str) -> list[str]:
+    return [row.name for row in connection.execute(text(f"PRAGMA table_info('{name}')"))]
 
 
 def structure_after(config: AppConfig, make: Callable[[Connection], object]) -> dict[str, object]:
@@ -226,6 +244,21 @@ def test_explicit_upgrade_says_what_it_did(lasting_config: AppConfig) -> None:
     assert upgrade_database(location) == (HEAD_REVISION, HEAD_REVISION)
 
 
+OLD_THREAD = """
+INSERT INTO threads (thread_id, created_at, updated_at, metadata, config, status)
+VALUES ('t', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}', '{}', 'busy')
+"""
+OLD_RUN = """
+INSERT INTO runs (
+    run_id, thread_id, assistant_id, status, created_at, updated_at, metadata, kwargs, multitask_strategy,
+    change_seq
+)
+VALUES (
+    'r', 't', 'a', 'running', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00', '{}', '{}', 'enqueue',
+    1
+)
+"""
+
 OLDER = """
 revision = "0000"
 down_revision = None
@@ -287,6 +320,22 @@ async def test_an_old_postgres_database_waits_for_the_command(postgres_url: str,
         await start_run(database)
 
 
+def test_runs_of_the_first_release_come_to_have_no_host(lasting_config: AppConfig) -> None:
+    location = locate_database(lasting_config)
+    if location.path is not None:
+        prepare_sqlite_file(location.path)
+    with connected(lasting_config) as engine, engine.begin() as connection:
+        command.upgrade(alembic_config(connection), "0001")
+        connection.execute(text(OLD_THREAD))
+        connection.execute(text(OLD_RUN))
+    assert upgrade_database(location) == ("0001", HEAD_REVISION)
+    with connected(lasting_config) as engine, engine.begin() as connection:
+        (run,) = connection.execute(text("SELECT status, host_id, attempt, stop_requested FROM runs"))
+        assert tuple(run) == ("running", None, 0, None)
+        command.downgrade(alembic_config(connection), "0001")
+        assert "run_hosts" not in inspect(connection).get_table_names()
+
+
 @pytest.mark.parametrize("broken", ["raise RuntimeError('no')", "op.execute('DROP TABLE nowhere')"])
 async def test_a_failed_migration_leaves_the_old_tables(
     tmp_path: Path, older_release: str, broken: str
@@ -308,15 +357,15 @@ async def test_a_rebuilt_table_keeps_its_referrers(tmp_path: Path, older_release
     config = sqlite_config(tmp_path / "old.db")
     async with open_database(config) as database:
         run = await start_run(database)
-    body = OLDER.replace('"0000"', '"0002"', 1).replace(
+    body = OLDER.replace('"0000"', '"later"', 1).replace(
         "down_revision = None", f'down_revision = "{HEAD_REVISION}"'
     )
-    first.with_name("0002.py").write_text(
+    first.with_name("later.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n" + body + "\ndef upgrade():\n"
         "    with op.batch_alter_table('threads', recreate='always') as batch:\n"
         "        batch.add_column(sa.Column('added', sa.Text()))\n"
     )
-    change(config, "UPDATE alembic_version SET version_num = '0001'")
+    change(config, f"UPDATE alembic_version SET version_num = '{HEAD_REVISION}'")
     location = locate_database(config)
     with connected(config) as engine:
         sys.modules["deerflow.persistence.upgrade"].upgrade(engine, location)
