@@ -42,6 +42,12 @@ async def tally(word: str) -> str:
     return f"tallied {word}"
 
 
+@tool
+async def tell(size: int) -> str:
+    """Say so many characters."""
+    return "x" * size
+
+
 _TALLY = {"name": "tally", "args": {"word": "{prompt}"}}
 
 RULES = [
