@@ -31,6 +31,7 @@ from axonx.errors import (
     NotRunningError,
     UnknownJobError,
 )
+from axonx.service.exposure import has_url
 
 # The service sends a comment into a stream every 15 seconds.
 _LONGEST_SILENCE_SECONDS = 60.0
@@ -132,7 +133,7 @@ class HttpClient(BaseClient):
         return httpx.AsyncClient(transport=transport, headers=headers, timeout=_CALL_TIMEOUT)
 
     def _path(self, name: str) -> str:
-        if "/" in name or name in (".", ".."):  # no service can offer it
+        if not has_url(name):
             raise UnknownJobError(f"Unknown job: {name!r}")
         return f"{self._url}/jobs/{quote(name, safe='')}"
 

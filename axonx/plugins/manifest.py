@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictStr,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
 
 from axonx.config import JobConfig
 from axonx.core.yaml_mapping import parse_mapping
 from axonx.plugins.errors import ManifestError
+from axonx.service.exposure import has_url
 
 MANIFEST_FILE = "plugin.yaml"
 _LARGEST_MANIFEST_BYTES = 1024 * 1024
 
 _IDENTIFIERS = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+
+
+def _job_name(name: str) -> str:
+    if not has_url(name):  # it would keep every Application with a service from being built
+        raise PydanticCustomError("job_name", "a Job of this name has no URL")
+    return name
+
+
 Name = Annotated[StrictStr, StringConstraints(min_length=1)]
+JobName = Annotated[Name, AfterValidator(_job_name)]
 Target = Annotated[StrictStr, StringConstraints(pattern=rf"^{_IDENTIFIERS}:{_IDENTIFIERS}$")]
 
 
@@ -29,7 +48,7 @@ class PluginManifest(BaseModel):
 
     tasks: dict[Name, Target] = Field(default_factory=dict)
     components: dict[Name, dict[Name, Target]] = Field(default_factory=dict)
-    jobs: dict[Name, JobConfig] = Field(default_factory=dict)
+    jobs: dict[JobName, JobConfig] = Field(default_factory=dict)
 
 
 def parse_manifest(content: bytes) -> PluginManifest:

@@ -52,7 +52,9 @@ class CronScheduler(BaseScheduler):
             raise ConfigurationError(
                 f"concurrency_policy must be forbid, allow or replace, not {concurrency_policy!r}"
             )
-        self.timezone = timezone or self.app_config.timezone
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise ConfigurationError(f"arguments must be a mapping, not {type(arguments).__name__}")
+        self.timezone = self.app_config.timezone if timezone is None else timezone
         self.timetable = Timetable(cron, self.timezone)
         self.arguments = copied(dict(arguments or {}))
         self.concurrency_policy = concurrency_policy

@@ -29,8 +29,10 @@ class Timetable:
         self.cron = cron
         try:
             self.timezone = timezone_named(timezone)
-        except ValueError as error:
-            raise ConfigurationError(str(error)) from None
+        except (ValueError, TypeError):
+            raise ConfigurationError(
+                f"Unknown timezone: {timezone!r}; use an IANA name such as 'Europe/Berlin'"
+            ) from None
         self._simulation(datetime.now(UTC))
         if self.next_after(datetime.now(UTC)) is None:
             raise ConfigurationError(f"Invalid cron expression: {cron!r}: no date matches it")

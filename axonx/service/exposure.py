@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from axonx.core.app_context import AppContext
 
 
+def has_url(name: str) -> bool:
+    """Whether a Job of this name can be called over HTTP: as one segment of a path."""
+    return bool(name) and "/" not in name and name not in (".", "..")
+
+
 def exposed_jobs(context: AppContext, *, with_token: bool) -> Mapping[str, BaseJob]:
     """The Jobs with `enable_serve`; without a token only those with `requires_auth: false`.
 
@@ -24,7 +29,7 @@ def exposed_jobs(context: AppContext, *, with_token: bool) -> Mapping[str, BaseJ
         if job.enable_serve and (with_token or not job.requires_auth)
     }
     for name in found:
-        if "/" in name or name in (".", ".."):
+        if not has_url(name):
             raise ConfigurationError(
                 f"jobs.{name}: a Job of this name has no URL; rename it, or set enable_serve: false"
             )

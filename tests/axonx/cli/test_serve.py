@@ -20,6 +20,7 @@ import pytest
 import yaml
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from support.axonx_plugins import install
 
 COMMAND = [sys.executable, "-m", "axonx.cli", "serve"]
 CONFIG: dict[str, Any] = {
@@ -125,6 +126,40 @@ async def test_jobs_are_tools_over_standard_input_and_output(tmp_path: Path) -> 
         result = await session.call_tool("private", {"name": "Zoë"})
         assert result.structuredContent == {"answer": "Hello, Zoë!", "success": True, "metadata": {}}
         assert (await session.call_tool("nope", {})).isError
+
+
+PRINTING_JOB = """
+from axonx import BaseJob
+from axonx.components.job import ResultEvent
+
+class Printing(BaseJob):
+    async def stream(self, arguments, system):
+        print("not a message of the protocol", flush=True)
+        yield ResultEvent(answer="printed")
+"""
+
+
+async def test_what_a_job_prints_does_not_disturb_the_tools(tmp_path: Path) -> None:
+    install(
+        tmp_path / "site",
+        "printing",
+        "components: {job: {printing: '{package}.mod:Printing'}}",
+        mod=PRINTING_JOB,
+    )
+    parameters = stdio(tmp_path)
+    (tmp_path / "axonx.yaml").write_text(yaml.safe_dump({"jobs": {"print": {"backend": "printing"}}}))
+    parameters.env = {"PYTHONPATH": str(tmp_path / "site")}
+    with (tmp_path / "errors.txt").open("w+") as errors:
+        async with (
+            stdio_client(parameters, errlog=errors) as (incoming, outgoing),
+            ClientSession(incoming, outgoing) as session,
+        ):
+            await session.initialize()
+            result = await session.call_tool("print", {})
+        assert result.structuredContent is not None
+        assert result.structuredContent["answer"] == "printed"
+        errors.seek(0)
+        assert "not a message of the protocol" in errors.read()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, None])

@@ -74,6 +74,8 @@ async def test_a_schedule_runs_its_job_with_its_arguments_at_its_time(tmp_path: 
     [
         ({"cron": "zz"}, ConfigurationError, "Invalid cron expression: 'zz'"),
         ({"timezone": "Mars/Olympus"}, ConfigurationError, "Unknown timezone: 'Mars/Olympus'"),
+        ({"timezone": ""}, ConfigurationError, "Unknown timezone: ''"),
+        ({"arguments": [1]}, ConfigurationError, "arguments must be a mapping, not list"),
         ({"job": "nope"}, UnknownJobError, "Unknown scheduled Job: 'nope'"),
         ({"arguments": {"n": "x"}}, InvalidArgumentsError, "Invalid arguments for job 'job': n: 'x' is not"),
         ({"concurrency_policy": "queue"}, ConfigurationError, "must be forbid, allow or replace"),

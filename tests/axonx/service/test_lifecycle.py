@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from support.axonx_app import recorder
-from support.axonx_service import served
+from support.axonx_service import Served, served
 
 from axonx import Application, BaseStep
 from axonx.service.errors import ServiceStartError
@@ -130,15 +130,23 @@ async def test_a_job_that_ignores_cancellation_does_not_hold_up_the_close(
 
 
 async def test_a_job_called_over_http_may_close_the_application(tmp_path: Path) -> None:
-    apps: list[Application] = []
+    services: list[Served] = []
+    meanwhile: list[httpx.Response] = []
 
     async def leave(step: BaseStep) -> None:
-        await apps[0].close()
+        await services[0].app.close()
+        meanwhile.append(await services[0].call("leave"))
+        meanwhile.append(await services[0].http.get("/health"))
         step.response.answer = "bye"
 
     async with served(tmp_path, {"leave": leave}) as service:
-        apps.append(service.app)
+        services.append(service)
         assert (await service.call("leave")).json()["answer"] == "bye"
+        assert (meanwhile[0].status_code, meanwhile[0].json()) == (
+            503,
+            {"detail": "Application is not running"},
+        )
+        assert meanwhile[1].json()["answer"] == {"running": False}
         await asyncio.wait_for(service.app.close(), 5)
         assert not service.app.is_started
 
