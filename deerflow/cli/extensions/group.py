@@ -28,7 +28,9 @@ class _Group(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        found: click.Command = getattr(importlib.import_module(f"deerflow.cli.extensions.{module}"), attribute)
+        found: click.Command = getattr(
+            importlib.import_module(f"deerflow.cli.extensions.{module}"), attribute
+        )
         return found
 
 

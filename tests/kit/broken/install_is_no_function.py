@@ -1,0 +1,3 @@
+"""Has an entry point that cannot be called."""
+
+install = 7

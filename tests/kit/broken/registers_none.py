@@ -1,0 +1,5 @@
+"""Registers nothing at all, by name."""
+
+
+def install(registry, config):
+    registry.service(None)

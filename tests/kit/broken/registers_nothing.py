@@ -1,0 +1,5 @@
+"""Has nothing to offer."""
+
+
+def install(registry, config):
+    pass

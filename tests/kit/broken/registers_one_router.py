@@ -1,0 +1,7 @@
+"""Forgot that routers are a sequence."""
+
+from fastapi import APIRouter
+
+
+def install(registry, config):
+    registry.routers(APIRouter())
