@@ -143,8 +143,8 @@ def test_what_is_registered_is_listed() -> None:
         "compaction observer Contributions",
         "assembly observer Contributions",
         "service Contributions",
-        "middleware Plain (standard; lead)",
         "middleware Looking (tool_raw; lead, subagents)",
+        "middleware Plain (standard; lead)",
     )
     assert entry.routes == ("GET /acme/{item}",)
     assert "  tables     acme_*" in list(entry.lines())
