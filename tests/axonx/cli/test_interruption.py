@@ -72,6 +72,8 @@ def test_an_interrupted_task_is_recorded_as_cancelled(tmp_path: Path, number: si
 @contextmanager
 def begun(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process of the command that has said that its work began; killed if it is still there."""
+    # Where the tests run in the background, SIGINT is ignored, and a child would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "axonx.cli", *arguments],
         cwd=directory,
@@ -80,6 +82,7 @@ def begun(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
