@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -322,3 +324,15 @@ async def test_a_client_by_hand_is_checked_and_must_be_started() -> None:
         HttpClient(address="no port")
     with pytest.raises(NotRunningError):
         await HttpClient(address="h:1").run_job("j")
+
+
+def test_a_missing_package_is_named_when_the_application_is_built() -> None:
+    code = (
+        "import sys; sys.modules['httpx'] = None\n"
+        "from axonx import Application\n"
+        "Application()\n"
+        "try:\n    Application(targets=[{'address': 'h:1'}])\n"
+        "except ValueError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("client:http needs the package 'httpx', which is not installed")
