@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TABLES = ("statements.toml",)
+TABLES = ("statements.toml", "contract_statements.toml")
 """The statements of the runtime model chapter, and those of the tables and contract beside it."""
 
 
