@@ -13,6 +13,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.lead import Assembler
+from deerflow.agents.mcp import open_mcp_tools
 from deerflow.cancellation import uninterrupted
 from deerflow.config import AppConfig
 from deerflow.extensions import LoadedExtensions
@@ -63,6 +64,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
+        assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
         memory = await _open_memory(config, assembler, stack)
         loop = None
         if options.owns_notification_loop:

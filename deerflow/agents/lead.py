@@ -26,8 +26,8 @@ from deerflow.agents.subagents.catalogue import SubagentType, subagent_catalogue
 from deerflow.agents.subagents.delegate import Crew
 from deerflow.agents.system_calls import SystemModels
 from deerflow.agents.task_tool import build_task_tool
-from deerflow.agents.tool_owners import Complaints, one_per_name
-from deerflow.agents.toolbox import HOST_NAMES, Toolbox, host_tools
+from deerflow.agents.tool_owners import Complaints, OwnedTool, one_per_name
+from deerflow.agents.toolbox import HOST_NAMES, TASK_TOOL_NAME, Toolbox, host_tools
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions
@@ -54,9 +54,14 @@ class Assembler:
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
         self._complaints = Complaints()
-        self._tools = one_per_name(configured_tools(config), self._complaints.warn, taken=HOST_NAMES)
+        self._tools: list[OwnedTool] = []
+        self.add_tools(configured_tools(config))
         self._kept: OrderedDict[Hashable, Assembly] = OrderedDict()
         self._lock = threading.Lock()
+
+    def add_tools(self, tools: Sequence[OwnedTool]) -> None:
+        """Offer further tools to agents that are built from now on; a taken name stays its owner's."""
+        self._tools = one_per_name([*self._tools, *tools], self._complaints.warn, taken=HOST_NAMES)
 
     async def lead(self, snapshot: LoadedExtensions, options: RequestOptions) -> Assembly:
         """The lead graph of `snapshot` for these request options."""
@@ -112,11 +117,12 @@ class Assembler:
         config = self.config
         scopes = ScopeFinder(config, snapshot)
         own = build_file_tools(scopes.workspace_of)
-        catalogue = self.catalogue if options.subagent_enabled else None
-        if catalogue:
-            own.append(build_task_tool(Crew(catalogue, self.capacity, self), scopes))
         persona = config.subagents.custom_agents.get(options.agent_name or "")
         allowed = config.subagents.limits_for(options.agent_name).tools if options.agent_name else None
+        may_delegate = options.subagent_enabled and (allowed is None or TASK_TOOL_NAME in allowed)
+        catalogue = self.catalogue if may_delegate else None
+        if catalogue:
+            own.append(build_task_tool(Crew(catalogue, self.capacity, self), scopes))
         prompt = lead_prompt(catalogue)
         return AgentPlan(
             config=config,

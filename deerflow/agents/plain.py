@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cache
 from typing import Any
@@ -12,6 +13,8 @@ from langgraph.graph.state import CompiledStateGraph
 from deerflow.agents.lead import Assembler
 from deerflow.config import load_config, parse_request_options
 from deerflow.extensions import get_loaded_extensions
+
+logger = logging.getLogger(__name__)
 
 
 def make_lead_agent(config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -27,4 +30,9 @@ def make_lead_agent(config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any,
 
 @cache
 def _assembler(config_path: str | None) -> Assembler:
-    return Assembler(load_config(config_path))
+    config = load_config(config_path)
+    if config.mcp.enabled_servers:
+        logger.warning(
+            "mcp.servers are not connected: make_lead_agent only builds a graph, a host has to run"
+        )
+    return Assembler(config)

@@ -18,7 +18,7 @@ from deerflow.errors import ConfigError
 Path = tuple[Any, ...]
 
 _SECRET_KEY = re.compile(
-    r"(^|[_-])(key|apikey|token|password|passwd|secrets?|credentials?|authorization|cookie)$",
+    r"(^|[_-])(key|apikey|token|password|passwd|secrets?|credentials?|authorization|cookie|headers|env)$",
     re.IGNORECASE,
 )
 _URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")

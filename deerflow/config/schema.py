@@ -24,6 +24,7 @@ from deerflow.config.fields import (
 )
 from deerflow.config.home import find_home, thread_folder
 from deerflow.config.limits import SubagentsConfig, TokenBudgetConfig
+from deerflow.config.mcp import McpConfig
 from deerflow.config.plugins import ExtensionSpec
 from deerflow.config.storage import DatabaseConfig, StreamConfig
 
@@ -110,10 +111,16 @@ class GoalConfig(Section):
 
 
 class AuthConfig(Section):
-    """Who may call the Gateway: `none` serves loopback only."""
+    """Who may call the Gateway: `none` serves loopback only.
+
+    With `users`: how long a session of a browser lasts, whether the documentation is public, and which web
+    pages may call besides those of this machine, as origins such as `https://ui.example.com`.
+    """
 
     mode: Literal["none", "users"] = "none"
     public_docs: Flag = False
+    session_seconds: Seconds = 604_800
+    allowed_origins: tuple[Text, ...] = ()
 
 
 class ModelRetryConfig(Section):
@@ -150,6 +157,7 @@ class AppConfig(Section):
 
     models: tuple[ModelRecord, ...] = (OFFLINE_MODEL,)
     tools: tuple[ToolRecord, ...] = ()
+    mcp: McpConfig = McpConfig()
     subagents: SubagentsConfig = SubagentsConfig()
     token_budget: TokenBudgetConfig = TokenBudgetConfig()
     summarization: SummarizationConfig = SummarizationConfig()

@@ -1,0 +1,129 @@
+"""One connection to a server, from its beginning to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import anyio
+from mcp import ClientSession
+from mcp.types import Implementation
+
+from deerflow.agents.mcp.transport import open_transport
+from deerflow.cancellation import stop_task
+from deerflow.config.mcp import McpServerConfig
+from deerflow.errors import DeerFlowError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+END_SECONDS = 10.0
+_US = Implementation(name="deerflow", version=version("deerflow"))
+
+
+class ConnectionLostError(DeerFlowError, ConnectionError):
+    """The connection ended before an answer came."""
+
+
+class Life:
+    """A connection in a task of its own, because what opens one has to close it.
+
+    It carries nothing of whoever needed it first: it will serve others.
+    """
+
+    def __init__(self, name: str, server: McpServerConfig) -> None:
+        self._server = server
+        self._leaving = asyncio.Event()
+        self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._lost = False
+        name = f"MCP server {name}"
+        self._task = asyncio.create_task(self._live(name), name=name, context=contextvars.Context())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._lost or self._task.done()
+
+    async def ask(self, request: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """What the server answers. Raises what kept it from being connected, or `ConnectionLostError`."""
+        session = await asyncio.shield(self._session)
+        asking = asyncio.ensure_future(request(session))
+        try:
+            await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise ConnectionLostError("it went away before it answered; it may have done what was asked")
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    async def end(self) -> None:
+        """Leave the server; one that was started is stopped. Bounded."""
+        self._lost = True
+        self._leaving.set()
+        await asyncio.wait({self._task}, timeout=END_SECONDS)
+        await stop_task(self._task, grace_seconds=1.0)
+
+    async def _live(self, name: str) -> None:
+        try:
+            async with open_transport(self._server) as (read, write):
+                async with _watched(read) as (messages, ended):
+                    async with ClientSession(messages, write, client_info=_US) as session:
+                        await self._begin(session)
+                        await _first_of(self._leaving, ended)
+                        self._lost = True
+        except Exception as error:  # noqa: BLE001 - whoever waits for the connection is told
+            self._fail(error)
+            logger.info("%s: the connection ended (%s)", name, type(error).__name__)
+        finally:
+            self._lost = True
+            self._fail(ConnectionLostError("it was left before it was connected"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self._session.done():
+            self._session.set_exception(error)
+            self._session.exception()  # fetched: it may be that nobody waits for it
+
+    async def _begin(self, session: ClientSession) -> None:
+        seconds = self._server.connect_timeout_seconds
+        try:
+            with anyio.fail_after(seconds):
+                await session.initialize()
+        except TimeoutError:
+            raise TimeoutError(f"it did not get ready within {seconds:g} s") from None
+        self._session.set_result(session)
+
+
+@asynccontextmanager
+async def _watched(read: Any) -> AsyncIterator[tuple[Any, asyncio.Event]]:
+    """The same messages, and an event that tells that no more will come."""
+    ended = asyncio.Event()
+    sender, receiver = anyio.create_memory_object_stream[Any](0)
+
+    async def pass_on() -> None:
+        async with sender:
+            try:
+                async for message in read:
+                    await sender.send(message)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # nobody listens any more
+            ended.set()
+
+    async with receiver, anyio.create_task_group() as group:
+        group.start_soon(pass_on)
+        yield receiver, ended
+        group.cancel_scope.cancel()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiting:
+            waiter.cancel()
