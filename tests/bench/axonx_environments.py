@@ -47,7 +47,8 @@ def environments() -> tuple[Environment, Environment | None]:
     reference = _installed("reference", python, (REFERENCE,))
     if ours is None or reference is None:
         print(f"{REFERENCE} cannot be installed here: ours alone")
-    return Environment(ours or sys.executable, source), reference and Environment(reference)
+        return Environment(ours or sys.executable, source), None
+    return Environment(ours, source), Environment(reference)
 
 
 def _interpreters() -> Iterator[str]:
