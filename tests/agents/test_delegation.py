@@ -188,3 +188,15 @@ async def test_concurrency_follows_the_configuration(tmp_path: Path, max_running
     # Waiting alone tells them apart: what one round costs beside its delay is left room for.
     assert took >= rounds * 0.4
     assert len(_events(run, "task_completed")) == 6
+
+
+async def test_what_a_subagents_tool_tells_reaches_the_stream_of_the_run(tmp_path: Path) -> None:
+    telling = {
+        "when": "^one",
+        "turns": [{"tool_calls": [{"name": "tell", "args": {}}]}, {"text": "{tool_results}"}],
+    }
+    rules = [_delegating(delegation("one", "a")), telling]
+    run = await _delegate(tmp_path, rules, tools=[{"use": "support.tools:tell"}])
+    (event,) = [event for event in _events(run, "task_running") if "custom" in event]
+    assert event["task_id"] == "a"
+    assert event["custom"] == {"type": "halfway", "percentage": 50}

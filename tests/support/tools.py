@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any
 
+from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.types import interrupt
 
@@ -58,6 +59,13 @@ def ask(question: str = "") -> str:
 
 asked: list[str] = []
 """Questions of `ask`, once for each time that it began."""
+
+
+@tool
+def tell(runtime: ToolRuntime[Any, Any]) -> str:
+    """Tell the stream of the run how far it is."""
+    runtime.stream_writer({"type": "halfway", "percentage": 50})
+    return "told"
 
 
 class Lookup(BaseTool):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from deerflow_extension_api import TaskInfo, TaskOutcome
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -193,12 +193,16 @@ async def _converse(child: _Child, crew: Crew) -> None:
         {"messages": [HumanMessage(child.order.prompt)]},
         {"recursion_limit": _RECURSION_LIMIT, "run_name": child.kind.name},
         context=runtime_context({}, child.scope),
-        stream_mode="updates",
+        stream_mode=["updates", "custom"],
     )
-    async for update in stream:
-        if "__interrupt__" in update:
+    # With several modes each part is two; langgraph's types know of one form only.
+    async for mode, part in cast(AsyncIterator[tuple[str, Any]], stream):
+        if mode == "custom":  # what a tool tells of itself
+            child.emit("task_running", step=child.steps, custom=part)
+            continue
+        if "__interrupt__" in part:
             raise PermissionError("it asked for a person's answer, which a subagent cannot wait for")
-        for node_update in update.values():
+        for node_update in part.values():
             _note(child, node_update)
 
 
