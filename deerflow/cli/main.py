@@ -18,6 +18,7 @@ _COMMANDS = {
     "serve": "deerflow.cli.serve",
     "db": "deerflow.cli.db",
     "extensions": "deerflow.cli.extensions",
+    "users": "deerflow.cli.users",
 }
 
 

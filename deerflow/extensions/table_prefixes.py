@@ -12,8 +12,8 @@ from deerflow.extensions.errors import TablePrefixError
 HOST_TABLES: Final = frozenset(
     {
         # the host's own metadata
-        *("threads", "runs", "run_events", "run_changes", "users", "tokens", "assistants", "alembic_version"),
-        "run_hosts",
+        *("threads", "runs", "run_events", "run_changes", "run_hosts", "alembic_version"),
+        *("users", "tokens", "login_sessions", "assistants", "assistant_versions"),
         # LangGraph's checkpointers (SQLite and PostgreSQL)
         *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations", "writes"),
         # LangGraph's stores

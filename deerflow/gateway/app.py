@@ -15,12 +15,21 @@ from starlette.routing import BaseRoute
 
 from deerflow.config import AppConfig, config_from
 from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
+from deerflow.gateway.authentication import DOCUMENTATION_PATHS, PUBLIC_PATHS, Authentication
 from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.gateway.identity import build_identity
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
-from deerflow.gateway.routes import assistants, stateless_runs, system, thread_runs, thread_state, threads
+from deerflow.gateway.routes import (
+    assistants,
+    auth,
+    stateless_runs,
+    system,
+    thread_runs,
+    thread_state,
+    threads,
+)
 from deerflow.host import HostOptions, open_host
 
 EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
@@ -37,14 +46,16 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     loaded, diagnostics = load_extensions(config.plugins)
     app = FastAPI(
         title="deerflow",
-        routes=host_routes(),
+        routes=host_routes(with_users=config.auth.mode == "users"),
         lifespan=_lifespan_of(config, loaded),
-        middleware=_middlewares(),
+        middleware=_middlewares(config),
         exception_handlers=exception_handlers(),
         redirect_slashes=False,
+        swagger_ui_oauth2_redirect_url=None,
     )
     app.state.config = config
     app.state.identity = identity
+    app.state.logins = auth.Logins() if config.auth.mode == "users" else None
     app.state.extensions = loaded
     app.state.extension_diagnostics = diagnostics
     setattr(app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY, identity)
@@ -53,24 +64,32 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     return app
 
 
-def host_routes() -> list[BaseRoute]:
+def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     """The host's own routes, those first that are asked for most: a request tries one after the other."""
-    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, system)
-    return [route for resource in resources for route in resource.router.routes]
+    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, system, auth)
+    routers = [resource.router for resource in resources]
+    if with_users:
+        routers.append(auth.login_router)
+    return [route for router in routers for route in router.routes]
 
 
-def _middlewares() -> list[Middleware]:
+def _middlewares(config: AppConfig) -> list[Middleware]:
     """Outermost first."""
+    origins = Middleware(
+        CORSMiddleware,
+        allow_origin_regex=LOOPBACK_ORIGIN,
+        allow_origins=config.auth.allowed_origins,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=list(EXPOSED_HEADERS),
+    )
+    if config.auth.mode == "none":
+        return [Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), Middleware(BodyLimit)]
+    public = PUBLIC_PATHS | DOCUMENTATION_PATHS if config.auth.public_docs else PUBLIC_PATHS
     return [
-        Middleware(LoopbackOnly),
-        Middleware(
-            CORSMiddleware,
-            allow_origin_regex=LOOPBACK_ORIGIN,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=list(EXPOSED_HEADERS),
-        ),
+        origins,
         Middleware(UnexpectedErrors),
+        Middleware(Authentication, public_paths=public),
         Middleware(BodyLimit),
     ]
 

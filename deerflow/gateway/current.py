@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from deerflow.errors import NotFoundError, UnavailableError
+from deerflow.gateway.identity import Identity
 from deerflow.host import Host
+from deerflow.persistence import Accounts
 from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.request import checked_id
 
 
-def host_of(request: Request) -> Host:
+def host_of(request: HTTPConnection) -> Host:
     """The running host; `UnavailableError` before the start and after the end."""
     host = getattr(request.app.state, "host", None)
     if host is None:
@@ -20,16 +22,26 @@ def host_of(request: Request) -> Host:
     return cast(Host, host)
 
 
-def owner_of(request: Request) -> str | None:
-    """The owner of what this request makes and may see; None: there are no owners."""
-    return cast("str | None", request.app.state.identity.owner_of(request))
+def accounts_of(request: HTTPConnection) -> Accounts:
+    """The users of the running host."""
+    return Accounts(host_of(request).database.transactions)
+
+
+def owner_of(request: HTTPConnection) -> str | None:
+    """The owner of what this request makes; None: there are no owners."""
+    return _identity_of(request).owner_of(request)
+
+
+def visible_to(request: HTTPConnection) -> str | None:
+    """Whose things this request may see and change; None: everyone's."""
+    return _identity_of(request).visible_to(request)
 
 
 async def thread_of(request: Request, thread_id: str) -> ThreadRecord:
     """The thread; `NotFoundError` where there is none, or not for this caller."""
     thread_id = checked_id(thread_id, "thread_id")
     threads = host_of(request).database.stores.threads
-    thread = await threads.get(thread_id, user_id=owner_of(request))
+    thread = await threads.get(thread_id, user_id=visible_to(request))
     if thread is None:
         raise NotFoundError(f"there is no thread {thread_id}")
     return thread
@@ -43,3 +55,7 @@ async def run_of(request: Request, thread_id: str, run_id: str) -> RunRecord:
     if run is None:
         raise NotFoundError(f"there is no run {run_id} on thread {thread_id}")
     return run
+
+
+def _identity_of(request: HTTPConnection) -> Identity:
+    return cast(Identity, request.app.state.identity)

@@ -37,6 +37,14 @@ def error_response(status: int, detail: str, headers: Mapping[str, str] | None =
     return JsonResponse({"detail": detail}, status, dict(headers) if headers else None)
 
 
+def host_error_response(error: DeerFlowError) -> JsonResponse:
+    """The answer to an error that the host raised on purpose; one that has no status is raised again."""
+    for kind, status in STATUS_OF.items():
+        if isinstance(error, kind):
+            return error_response(status, str(error))
+    raise error
+
+
 def exception_handlers() -> dict[Any, Callable[[Request, Any], Any]]:
     """What FastAPI is to do with the errors that routes raise."""
     return {
@@ -71,10 +79,7 @@ class UnexpectedErrors:
 
 
 async def _on_host_error(_: Request, error: DeerFlowError) -> JsonResponse:
-    for kind, status in STATUS_OF.items():
-        if isinstance(error, kind):
-            return error_response(status, str(error))
-    raise error
+    return host_error_response(error)
 
 
 async def _on_permission_error(_: Request, error: PermissionError) -> JsonResponse:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from deerflow.errors import NotFoundError
 from deerflow.gateway import sse
-from deerflow.gateway.current import host_of, owner_of, run_of, thread_of
+from deerflow.gateway.current import host_of, run_of, thread_of, visible_to
 from deerflow.gateway.responses import JsonResponse, LastingResponse
 from deerflow.gateway.results import result_chunks, result_of, result_of_record
 from deerflow.gateway.shapes import interrupt_json
@@ -42,8 +42,7 @@ async def find_run(request: Request, thread_id: str, run_id: str) -> AnyRun:
     thread_id, run_id = checked_id(thread_id, "thread_id"), checked_id(run_id, "run_id")
     runs = host_of(request).runs
     run: ActiveRun | EndedRun | None = runs.find(run_id) or runs.find_ended(run_id)
-    owner = owner_of(request)
-    if run is not None and run.thread_id == thread_id and owner in (None, run.user_id):
+    if run is not None and run.thread_id == thread_id and visible_to(request) in (None, run.user_id):
         return run
     return await run_of(request, thread_id, run_id)
 

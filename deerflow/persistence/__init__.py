@@ -1,5 +1,6 @@
 """The host's database: the only package that speaks SQL."""
 
+from deerflow.persistence.accounts import Accounts
 from deerflow.persistence.checkpoint_upkeep import (
     copy_checkpoints,
     delete_checkpoints,
@@ -14,6 +15,7 @@ from deerflow.persistence.location import DatabaseLocation, locate_database, loc
 from deerflow.persistence.schema import host_table_names, upgrade_database
 
 __all__ = [
+    "Accounts",
     "Database",
     "DatabaseLocation",
     "DatabaseUnavailableError",

@@ -56,7 +56,7 @@ DEFAULTS = {
         "max_injection_tokens": 2000,
     },
     "goal": {"max_continuations": 3, "model_name": None},
-    "auth": {"mode": "none", "public_docs": False},
+    "auth": {"mode": "none", "public_docs": False, "session_seconds": 604_800, "allowed_origins": ()},
     "model_retry": {"max_retries": 2, "initial_delay_seconds": 0.5},
     "shutdown": {"drain_seconds": 10},
     "plugins": (),

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import InvalidRequestError, NotFoundError
-from deerflow.gateway.current import host_of, owner_of, thread_of
+from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.following import Following, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
@@ -89,7 +89,7 @@ async def _start(request: Request, body: StatelessRunBody) -> ActiveRun:
 
 
 async def _named_runs(request: Request, body: CancelBody) -> list[str]:
-    host, owner = host_of(request), owner_of(request)
+    host, owner = host_of(request), visible_to(request)
     if body.status is not None:
         if body.thread_id is not None or body.run_ids is not None:
             raise InvalidRequestError("status: stands alone, without thread_id and run_ids")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
-from deerflow.gateway.current import host_of, owner_of, run_of, thread_of
+from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
 from deerflow.gateway.following import Following, find_run, join_run, locations, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
@@ -144,8 +145,15 @@ def _check_was_stopped(run: Any) -> None:
 
 
 async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
-    thread_id = checked_id(thread_id, "thread_id")
-    return await host_of(request).runs.start(run_request(body, thread_id, owner_of(request)))
+    asked = run_request(body, checked_id(thread_id, "thread_id"), owner_of(request))
+    try:
+        return await host_of(request).runs.start(asked)
+    except NotFoundError:
+        if visible_to(request) is not None:
+            raise
+    # Whoever may see everything runs on other people's threads in their name.
+    thread = await thread_of(request, asked.thread_id)
+    return await host_of(request).runs.start(replace(asked, user_id=thread.user_id))
 
 
 def _stream_modes(given: list[str] | None) -> list[str]:

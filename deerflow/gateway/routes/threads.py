@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 from fastapi import APIRouter
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import DeerFlowError, NotFoundError
-from deerflow.gateway.current import host_of, owner_of, thread_of
+from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import page_headers
 from deerflow.gateway.responses import JsonResponse
@@ -38,7 +39,7 @@ async def create(request: Request, body: ThreadBody) -> Response:
     thread_id = str(uuid4()) if body.thread_id is None else checked_id(body.thread_id, "thread_id")
     thread = ThreadRecord(thread_id, user_id=owner_of(request), metadata=body.metadata or {})
     if body.if_exists == "do_nothing":
-        thread = await host.database.stores.threads.get_or_create(thread)
+        thread = await _get_or_create(request, thread)
         return JsonResponse(thread_json(thread, await host.states.read(thread)))
     thread = await host.database.stores.threads.create(thread)
     if not body.supersteps:
@@ -56,7 +57,7 @@ async def search(request: Request, body: ThreadSearchBody) -> Response:
     """Threads with their newest states, the newest first unless asked otherwise."""
     host = host_of(request)
     query = ThreadQuery(
-        user_id=owner_of(request),
+        user_id=visible_to(request),
         metadata=body.metadata,
         status=body.status,
         ids=None if body.ids is None else [checked_id(thread_id, "ids") for thread_id in body.ids],
@@ -77,7 +78,7 @@ async def search(request: Request, body: ThreadSearchBody) -> Response:
 @router.post("/count")
 async def count(request: Request, body: ThreadFilterBody) -> Response:
     """How many threads there are."""
-    query = ThreadQuery(user_id=owner_of(request), metadata=body.metadata, status=body.status)
+    query = ThreadQuery(user_id=visible_to(request), metadata=body.metadata, status=body.status)
     return JsonResponse(await host_of(request).database.stores.threads.count(query))
 
 
@@ -123,8 +124,15 @@ async def delete(request: Request, thread_id: str) -> Response:
 
 @router.post("/{thread_id}/copy")
 async def copy(request: Request, thread_id: str) -> Response:
-    """A new thread with the same metadata, state and history."""
+    """A new thread of the caller's with the same metadata, state and history."""
     thread = await thread_of(request, thread_id)
     states = host_of(request).states
-    twin = await states.copy(thread)
+    twin = await states.copy(replace(thread, user_id=owner_of(request)))
     return JsonResponse(thread_json(twin, await states.read(twin)))
+
+
+async def _get_or_create(request: Request, thread: ThreadRecord) -> ThreadRecord:
+    try:
+        return await host_of(request).database.stores.threads.get_or_create(thread)
+    except NotFoundError:  # it is somebody else's, which only administrators may see
+        return await thread_of(request, thread.thread_id)
