@@ -167,6 +167,7 @@ async def test_cancelled_call_is_observed_once_without_waiting(serving: Notifica
     host.cancel()
     with pytest.raises(asyncio.CancelledError):
         await host
+    assert serving.pending == 1, "the observer is told later"
     await serving.drain(1)
     [(*_, result)] = observer.seen
     assert isinstance(result.error, asyncio.CancelledError)
