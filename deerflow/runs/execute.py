@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +19,7 @@ from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import abandon
 from deerflow.config.request import clamp_recursion_limit
 from deerflow.config.schema import AppConfig
+from deerflow.errors import DeerFlowError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import notify_task_start
 from deerflow.extensions.policy import lead_policy
@@ -32,6 +34,8 @@ from deerflow.runs.request import GRAPH_ID
 from deerflow.runs.resuming import check_somebody_waits
 from deerflow.runs.title import begin_naming
 
+logger = logging.getLogger(__name__)
+
 
 async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
     """Let the story run, stop it where that is asked, and finish it: this much always happens, and once."""
@@ -41,7 +45,19 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     if not story.done():
         abandon(story)
     run.ending = ending_of(story, run.stop_reason)
+    if run.ending.error is not None:
+        _log_failure(run, run.ending.error, story)
     await finish(run, run.ending, parts)
+
+
+def _log_failure(run: ActiveRun, error: tuple[str, str], story: asyncio.Task[Ending]) -> None:
+    """One line; with the traceback where the error is none that the host raised on purpose."""
+    cause = None if story.cancelled() else story.exception()
+    logger.error(
+        "run %s on thread %s failed: %s: %s",
+        *(run.run_id, run.thread_id, *error),
+        exc_info=None if isinstance(cause, DeerFlowError) else cause,
+    )
 
 
 async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Ending:
