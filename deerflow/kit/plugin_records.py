@@ -100,6 +100,9 @@ class PluginsText:
                     f"{self.source}: {len(found)} plugins are called {name!r} ({places}); "
                     "give each a name of its own"
                 )
+        nameless = [record for record in self.records if not record.names and record.label == name]
+        if nameless:
+            return nameless[0]
         known = ", ".join(record.label for record in self.records) or "none"
         raise WrongUseError(f"{self.source}: no plugin is called {name!r}; there are: {known}")
 

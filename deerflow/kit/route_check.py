@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from deerflow.config import AppConfig
-from deerflow.extensions import LoadedExtensions
-from deerflow.gateway.app import host_routes
+from deerflow.extensions import LoadedExtensions, get_loaded_extensions, set_loaded_extensions
+from deerflow.gateway.app import create_app
 from deerflow.gateway.extension_routes import mount_extension_routers
 
 
@@ -15,7 +14,11 @@ class RouteTable:
     """The host's routes and those that were added so far, on an application that serves nobody."""
 
     def __init__(self, config: AppConfig) -> None:
-        self._app = FastAPI(routes=host_routes(config), openapi_url=None)
+        current = get_loaded_extensions()
+        try:
+            self._app = create_app(config.model_copy(update={"plugins": ()}))
+        finally:
+            set_loaded_extensions(current)
 
     def add(self, extensions: LoadedExtensions) -> list[str]:
         """Return the routes that are mounted, such as `GET /acme`; refusals become its diagnostics."""

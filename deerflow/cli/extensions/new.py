@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from deerflow.cli.extensions.failures import reported
+from deerflow.cli.extensions.shared import reported
 from deerflow.kit.scaffold import KIND_NAMES, write_extension
 
 
@@ -31,7 +31,7 @@ from deerflow.kit.scaffold import KIND_NAMES, write_extension
 def new(name: str, kinds: tuple[str, ...], directory: Path) -> None:
     """Write the extension NAME (such as acme-audit) into a new folder. Its tests pass at once."""
     folder = write_extension(name, kinds or KIND_NAMES, directory)
-    place = shlex.quote(str(folder))
+    place = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     click.echo(f"wrote {folder}")
     click.echo(f"test it:     cd {place} && python -m pytest")
     click.echo(f"install it:  deerflow extensions install {place}")

@@ -1,9 +1,10 @@
-"""Which failures of the extension commands are wrong use."""
+"""What the extension commands share: their file, and which failures are wrong use."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,10 @@ import click
 from deerflow.kit.errors import WrongUseError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+config_option = click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="The configuration file."
+)
 
 
 def reported(command: Command) -> Command:
