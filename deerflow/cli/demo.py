@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from deerflow.cli.display import ChatDisplay
+from deerflow.cli.log_lines import log_lines
 from deerflow.client import DeerFlowClient
 from deerflow.config import config_from
 from deerflow.errors import RunFailedError
@@ -16,7 +17,7 @@ from deerflow.errors import RunFailedError
 _EXAMPLE = "tool_call_counter"
 
 
-@click.command()
+@click.command(short_help="Outline files offline, one subagent each.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(files: tuple[Path, ...]) -> None:
     """Let the lead agent hand each FILE to a subagent that outlines it. Offline; no key, no network."""
@@ -26,7 +27,7 @@ def command(files: tuple[Path, ...]) -> None:
     prompt = "Outline these files, each in a subagent: " + ", ".join(f'"{name}"' for name in mounts)
     display = ChatDisplay()
     with tempfile.TemporaryDirectory(prefix="deerflow-demo-") as home:
-        with _client(Path(home), mounts) as client:
+        with log_lines(), _client(Path(home), mounts) as client:
             click.echo(f"lead agent  {prompt}")
             with display.running():
                 for event in client.stream(prompt):

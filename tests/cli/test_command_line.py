@@ -142,3 +142,23 @@ def test_a_prefix_that_covers_host_tables_is_refused_before_a_revision_is_writte
     assert done.returncode == 1
     assert "extension table_prefix 'ru' would hide host-owned table(s)" in done.stderr
     assert not (tmp_path / "versions").exists()
+
+
+def test_warnings_are_one_line_each_unless_tracebacks_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("plugins: [{use: 'missing_package:install'}]\n")
+    said = "deerflow: Extension missing_package:install: could not resolve extension entry point: "
+    quiet = _run("chat", "hello", cwd=tmp_path)
+    assert quiet.returncode == 0
+    assert quiet.stderr.splitlines() == [f"{said}No module named 'missing_package'"]
+    assert "Traceback" in _run("--debug", "chat", "hello", cwd=tmp_path).stderr
+
+
+def test_a_failed_chat_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "models:\n  - name: scripted\n    use: deerflow.models:ScriptedChatModel\n"
+        "    rules: [{when: '', turns: [{error: 'no quota'}]}]\n"
+    )
+    done = _run("chat", "hello", cwd=tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("failed: ScriptedModelError: no quota")
