@@ -33,7 +33,8 @@ def _import(module_name: str, subject: str) -> Any:
             raise ConfigError(f"{subject} names no module: {error}; correct the path") from error
         package = missing.partition(".")[0].replace("_", "-")
         raise ConfigError(
-            f"{subject} needs module {missing!r}, which is not installed; run: pip install {package}"
+            f"{subject} needs module {missing!r}, which is not installed; run: pip install {package}, "
+            "or put the folder of your own module on PYTHONPATH"
         ) from error
     except Exception as error:  # a module may fail at import in any way
         raise ConfigError(f"{subject} cannot be imported: {type(error).__name__}: {error}") from error
