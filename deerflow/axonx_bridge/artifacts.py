@@ -98,8 +98,11 @@ class ArtifactCopies:
         return CopiedFile(parts, event.media_type, len(content))
 
     def _read(self, path: str) -> bytes:
-        with Workspace(self.source).open_file(path) as file:
-            content = file.read(self.max_bytes + 1)
+        try:
+            with Workspace(self.source).open_file(path) as file:
+                content = file.read(self.max_bytes + 1)
+        except MissingPathError:  # its text would name files of other calls
+            raise WorkspaceError("there is no such file") from None
         if len(content) > self.max_bytes:
             raise WorkspaceError(f"it has more than {self.max_bytes} bytes")
         return content
