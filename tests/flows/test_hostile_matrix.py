@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -36,7 +37,7 @@ from support.hostile import (
 )
 from support.stepping import effects_of, stepping_config
 
-from deerflow.extensions import contributions, dispatch
+from deerflow.extensions import contributions
 
 HOOK_SECONDS = 0.05
 BUDGET_SECONDS = 0.1
@@ -60,10 +61,10 @@ class Scene:
         self.door = door
         self.usual = self.run({}, lambda course: course.after["compaction"] == 2)
 
-    def run(self, broken: dict[str, Any], complete: Callable[[Course], bool]) -> Course:
+    def run(self, broken: dict[str, Any], complete: Callable[[Course], bool], **settings: Any) -> Course:
         """One run of these contributions, looked at once it is complete: nobody waits for observations."""
         text, before, after = uuid4().hex, Witness(), Witness()
-        with installed(surrounded(before, after, broken)):
+        with installed(surrounded(before, after, broken, **settings)):
             told = self.door.run(text)
             anonymous = Told(told.status, told.answer.replace(text, "X"))
             deadline = time.monotonic() + 5
@@ -83,21 +84,14 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(autouse=True)
 def _little_time_for_the_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hooks of the broken extension, and notifications in which it hangs, are given up early."""
-    isolate, make = contributions.isolate, dispatch.Notification.__init__
+    """Hooks of the broken middleware are given up early, the others' have their usual time."""
+    isolate = contributions.isolate
 
     def isolate_soon(source: str, *args: Any, hook_timeout_seconds: float, **kwargs: Any) -> Any:
         seconds = HOOK_SECONDS if source == BROKEN else hook_timeout_seconds
         return isolate(source, *args, hook_timeout_seconds=seconds, **kwargs)
 
-    def make_short(self: dispatch.Notification, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        broken = dict(self.contributors).get(BROKEN)
-        if broken is not None and broken.fault.name in (HANGS, IGNORES):
-            object.__setattr__(self, "budget_seconds", BUDGET_SECONDS)
-
     monkeypatch.setattr(contributions, "isolate", isolate_soon)
-    monkeypatch.setattr(dispatch.Notification, "__init__", make_short)
 
 
 @pytest.fixture(params=[0])
@@ -114,15 +108,21 @@ def _each(faults: tuple[str, ...]) -> Any:
 def _judge(scene: Scene, broken: dict[str, Any], fault: Fault, *skipped: str) -> None:
     """`skipped` are the calls of the extension behind that a hook which hangs may cost."""
     usual = scene.usual
-    expected = usual.after
-    if fault.name in (HANGS, IGNORES):  # the budget of a notification is shared: whoever stands behind is out
+    expected, settings = usual.after, {}
+    if skipped and fault.name in (HANGS, IGNORES):  # the budget is shared: whoever stands behind is out
         expected = Counter({call: count for call, count in usual.after.items() if call not in skipped})
-    course = scene.run(broken, lambda course: (course.before, course.after) == (usual.before, expected))
+        settings = {"notification_budget_seconds": BUDGET_SECONDS}
+    complete = partial(_is_complete, before=usual.before, after=expected)
+    course = scene.run(broken, complete, **settings)
     assert fault.calls > 0, "the hook was never called"
     assert course.told == usual.told
     assert course.effects == usual.effects
     assert course.before == usual.before
     assert course.after == expected
+
+
+def _is_complete(course: Course, *, before: Counter[str], after: Counter[str]) -> bool:
+    return (course.before, course.after) == (before, after)
 
 
 @pytest.mark.parametrize("kind", KINDS)
