@@ -45,21 +45,21 @@ def check_config(path: Path | None = None) -> CheckReport:
     file = find_config_file(path)
     text = file.read()
     problems: tuple[str, ...] = ()
+    usable = [record for record in text.records if record.problem is None]
     try:
         config = config_from(file.shown if file.path.exists() else {})
     except ConfigError as error:
         problems = tuple(str(error).splitlines())
-        usable = [dict(record.fields) for record in text.records if record.problem is None]
-        config = config_from({"plugins": usable})
+        config = config_from({"plugins": [dict(record.fields) for record in usable]})
     with quiet_log():
-        entries = tuple(_Check(config).entries())
+        entries = tuple(_Check(config).entries([record.index for record in usable]))
     return CheckReport(str(file.shown), problems, entries)
 
 
 def check_extensions(specs: Sequence[ExtensionSpec]) -> CheckReport:
     """Check these records, in the order of loading, for a host with the default configuration."""
     with quiet_log():
-        entries = tuple(_Check(AppConfig(plugins=tuple(specs))).entries())
+        entries = tuple(_Check(AppConfig(plugins=tuple(specs))).entries(range(len(specs))))
     return CheckReport("plugins", entries=entries)
 
 
@@ -67,6 +67,7 @@ def check_extensions(specs: Sequence[ExtensionSpec]) -> CheckReport:
 class _Entry:
     """What is known of one record so far."""
 
+    index: int
     spec: ExtensionSpec
     fate: Fate = Fate.LOADED
     loaded: LoadedExtensions = field(default_factory=LoadedExtensions)
@@ -93,10 +94,11 @@ class _Check:
         self._routes = RouteTable(config)
         self._prefixes = TablePrefixes()
 
-    def entries(self) -> Iterator[EntryReport]:
+    def entries(self, indexes: Sequence[int]) -> Iterator[EntryReport]:
+        """Yield a report per record; `indexes` are their places in the file."""
         names = [spec.name for spec in self._specs if spec.name]
-        for spec in self._specs:
-            entry = _Entry(spec)
+        for index, spec in zip(indexes, self._specs, strict=True):
+            entry = _Entry(index, spec)
             if spec.name and names.count(spec.name) > 1:
                 entry.warn(f"name {spec.name!r} is given to several records; commands cannot tell them apart")
             self._check_prefix(entry)
@@ -163,6 +165,7 @@ class _Check:
 def _plain_report(entry: _Entry) -> EntryReport:
     spec = entry.spec
     return EntryReport(
+        index=entry.index,
         label=spec.name or spec.use,
         use=spec.use,
         fate=entry.fate,

@@ -28,8 +28,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class EntryReport:
-    """One record. `contributions` and `routes` are what it registers, one line each."""
+    """One record, at `index` of the list. `contributions` and `routes` are what it registers, a line each."""
 
+    index: int
     label: str
     use: str
     fate: Fate

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,7 +25,7 @@ from deerflow.kit.errors import KitError
 INSTALL_SECONDS: Final = 900
 ENTRY_POINT_GROUP: Final = "deerflow.extensions"
 _SHOWN_CHARACTERS: Final = 500
-_LAST_LINES: Final = 4
+_NO_REASONS: Final = ("To fix this you could try", "ERROR: ResolutionImpossible", "[notice]")
 _ORNAMENTS: Final = " \t│╰├─▶>×"
 
 
@@ -97,7 +98,7 @@ def find_environment() -> Environment:
     if uv is not None and (_was_made_by_uv() or importlib.util.find_spec("pip") is None):
         return Environment("uv", (uv, "pip"), ("--quiet", "--color=never", "--python", sys.executable))
     if importlib.util.find_spec("pip") is not None:
-        options = ("--disable-pip-version-check", "--no-input", "--no-color", "--quiet")
+        options = ("--disable-pip-version-check", "--no-input", "--no-color")
         return Environment("pip", (sys.executable, "-m", "pip"), options)
     raise KitError(
         f"{sys.prefix}: has neither pip nor uv; run `python -m ensurepip` with its Python, or install uv"
@@ -157,6 +158,7 @@ def _is_version(text: str | None) -> bool:
 def _reason(output: str) -> str:
     """The sentences of an installer's output that say why, on one line."""
     lines = [line.strip(_ORNAMENTS) for line in output.splitlines() if line.strip(_ORNAMENTS)]
-    said = [line for line in lines if line.startswith("ERROR: ")] or lines[-_LAST_LINES:]
+    begin = next((i for i, line in enumerate(lines) if line.startswith("ERROR: ")), max(len(lines) - 4, 0))
+    said = takewhile(lambda line: not line.startswith(_NO_REASONS), lines[begin:])
     text = " ".join(line.removeprefix("ERROR: ") for line in said) or "it gave no reason"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

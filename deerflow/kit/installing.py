@@ -126,7 +126,7 @@ def remove(place: Place, name: str) -> tuple[PluginRecord, str | None]:
                 place.environment.uninstall([ours], place.receipts.log)
                 place.config.edit(lambda text: without(text, text.find(name)))
         if ours is not None:
-            place.receipts.forget_copies(ours, None)
+            place.receipts.forget(ours)
     return record, ours
 
 

@@ -79,14 +79,14 @@ class ReceiptStore:
             raise
 
     def forget_copies(self, name: str, but: Path | None) -> None:
-        """Remove the copies of a distribution, except one; with None, everything about it."""
-        folder = self.folder / name
-        if but is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            return
-        for entry in folder.iterdir():
+        """Remove the copies of a distribution, except one."""
+        for entry in (self.folder / name).iterdir():
             if entry.is_dir() and entry != but:
                 shutil.rmtree(entry, ignore_errors=True)
+
+    def forget(self, name: str) -> None:
+        """Remove everything about a distribution."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
 def _write(file: Path, content: bytes) -> None:

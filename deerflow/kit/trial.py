@@ -49,9 +49,9 @@ def _errors(output: str, complaints: str, index: int) -> list[str]:
     for line in reversed(output.splitlines()):  # an extension may print as well
         try:
             report: Any = json.loads(line)
-            findings = report["entries"][index]["findings"]
+            (entry,) = (entry for entry in report["entries"] if entry["index"] == index)
         except (ValueError, LookupError, TypeError):
             continue
-        return [finding["text"] for finding in findings if finding["level"] == "error"]
+        return [finding["text"] for finding in entry["findings"] if finding["level"] == "error"]
     reason = (complaints.strip().splitlines() or ["it ended without a word"])[-1]
     raise KitError(f"the extension could not be tried out: {reason}")
