@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
+
+logger = logging.getLogger(__name__)
 
 OBSERVATION_DRAIN_SECONDS = 5.0
 MEMORY_FLUSH_SECONDS = 10.0
@@ -123,14 +126,25 @@ class _Shutdown:
         self.runs.stop_accepting()
         if self.loop is not None:
             self.loop.stop_accepting()
-        await self._flush_memory()
-        await self.runs.drain(self.drain_seconds)
-        await self._flush_memory()
-        if self.loop is not None:
-            await self.loop.drain(OBSERVATION_DRAIN_SECONDS)
+        await _step("flush memory", self._flush_memory)
+        await _step("drain runs", lambda: self.runs.drain(self.drain_seconds))
+        await _step("flush what drained runs queued", self._flush_memory)
+        await _step("drain observations", self._drain_observations)
         if self.services is not None:
             await self.services.stop()
 
     async def _flush_memory(self) -> None:
         if self.memory is not None:
             await self.memory.flush(MEMORY_FLUSH_SECONDS)
+
+    async def _drain_observations(self) -> None:
+        if self.loop is not None:
+            await self.loop.drain(OBSERVATION_DRAIN_SECONDS)
+
+
+async def _step(name: str, work: Callable[[], Awaitable[object]]) -> None:
+    """Each step fails alone: runs are drained and services stopped whatever went wrong before."""
+    try:
+        await work()
+    except Exception:
+        logger.exception("shutdown: could not %s", name)
