@@ -62,6 +62,7 @@ class Spy:
     steps: list[str] = field(default_factory=list)
     loops: set[Any] = field(default_factory=set)
     started: list[str] = field(default_factory=list)
+    thread_id: str = ""
     host: Host | None = None
     deps: ExtensionRuntimeDeps | None = None
 
@@ -151,7 +152,7 @@ async def _life(config: AppConfig, spy: Spy, monkeypatch: pytest.MonkeyPatch) ->
         async with gateway.router.lifespan_context(gateway):
             spy.host = gateway.state.host
             await finished(spy.host, "hello")
-            await start(spy.host, "delegate")
+            spy.thread_id = (await start(spy.host, "delegate")).thread_id
             while "subagent" not in spy.started:
                 await asyncio.sleep(0.001)
             spy.steps.clear()
@@ -229,3 +230,34 @@ async def test_the_last_checkpoint_is_written_before_its_store_closes(
     async with open_host(config, options) as host:
         after = await finished(host, "hello", thread_id=thread_id)
     assert [message.type for message in after.values["messages"]] == ["human", "ai", "tool", "human", "ai"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "said"),
+    [
+        (MemoryService, "flush", "flush memory"),
+        (RunService, "drain", "drain runs"),
+        (NotificationLoop, "drain", "drain observations"),
+    ],
+)
+async def test_a_step_that_fails_keeps_no_service_running(
+    tmp_path: Path,
+    spy: Spy,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    owner: type,
+    step: str,
+    said: str,
+) -> None:
+    async def fail(*arguments: Any) -> None:
+        raise RuntimeError("broken on purpose")
+
+    rules = [{"when": "^child", "turns": [{"text": "done"}]}, _RULES[-1]]
+    config = scripted_config(tmp_path, rules, database={"backend": "sqlite"}, memory={"enabled": True})
+    async with _life(config, spy, monkeypatch):
+        assert spy.host is not None
+        while spy.host.runs.active_on(spy.thread_id):
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(owner, step, fail)
+    assert f"shutdown: could not {said}" in caplog.text
+    assert spy.steps[-4:] == _STEPS[-4:]
