@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +25,7 @@ from deerflow.extensions.errors import TablePrefixError
 from deerflow.kit.check_report import CheckReport, EntryReport, Fate, Finding
 from deerflow.kit.config_file import find_config_file
 from deerflow.kit.hook_shapes import inspect_hooks
-from deerflow.kit.middleware_check import list_middlewares
 from deerflow.kit.quiet_log import quiet_log
-from deerflow.kit.route_check import RouteTable
 
 _KINDS: Final = {
     "task_lifecycle": "task lifecycle",
@@ -90,8 +89,8 @@ class _Check:
     """One dry run; later entries are checked against earlier ones."""
 
     def __init__(self, config: AppConfig) -> None:
+        self._config = config
         self._specs = config.plugins
-        self._routes = RouteTable(config)
         self._prefixes = TablePrefixes()
 
     def entries(self, indexes: Sequence[int]) -> Iterator[EntryReport]:
@@ -147,8 +146,8 @@ class _Check:
         if entry.fate is not Fate.LOADED:
             return _plain_report(entry)
         entry.loaded.diagnostics.clear()
-        middlewares = list_middlewares(entry.loaded)
-        routes = self._routes.add(entry.loaded)
+        middlewares = self._list_middlewares(entry.loaded)
+        routes = self._routes.add(entry.loaded) if entry.loaded.routers else []
         entry.take(entry.loaded.diagnostics)
         entry.findings += inspect_hooks(entry.loaded)
         contributions = (*_contributions(entry.loaded), *middlewares)
@@ -160,6 +159,18 @@ class _Check:
         return replace(
             report, contract=_contract(entry.spec.use), contributions=contributions, routes=tuple(routes)
         )
+
+    @cached_property
+    def _routes(self) -> Any:
+        # The Gateway takes two seconds to import: only where there are routes to be checked.
+        return importlib.import_module("deerflow.kit.route_check").RouteTable(self._config)
+
+    def _list_middlewares(self, loaded: LoadedExtensions) -> list[str]:
+        if not loaded.middleware_contributors:
+            return []
+        # LangChain takes a second to import: only where there are middlewares to be checked.
+        found: list[str] = importlib.import_module("deerflow.kit.middleware_check").list_middlewares(loaded)
+        return found
 
 
 def _plain_report(entry: _Entry) -> EntryReport:

@@ -69,12 +69,13 @@ FAULTS = {
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     (tmp_path / "syntax_error.py").write_text("def install(registry, config)\n")
-    for folder in (HERE / "broken", HERE / "good", tmp_path):
+    folders = (HERE / "broken", HERE / "good", tmp_path)
+    for folder in folders:
         monkeypatch.syspath_prepend(str(folder))
-    before = set(sys.modules)
     yield
-    for name in set(sys.modules) - before:
-        if "." not in name:
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and any(Path(file).is_relative_to(folder) for folder in folders):
             sys.modules.pop(name)
 
 
@@ -131,7 +132,6 @@ def test_nothing_is_found_in_a_new_extension(tmp_path: Path, monkeypatch: pytest
     entry = _entry(use="acme_checked:install")
     assert entry.findings == ()
     assert entry.routes == ("GET /acme-checked",)
-    sys.modules.pop("acme_checked", None)
 
 
 def test_what_is_registered_is_listed() -> None:
