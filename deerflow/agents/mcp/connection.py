@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from mcp import ClientSession, McpError
-from mcp.types import INVALID_REQUEST, CallToolResult, Tool
+from mcp.types import CallToolResult, Tool
 
-from deerflow.agents.mcp.life import ConnectionLostError, Life
+from deerflow.agents.mcp.life import ConnectionLostError, Life, is_unknown_session
 from deerflow.config.mcp import McpServerConfig
 from deerflow.errors import UnavailableError
 
@@ -76,11 +76,11 @@ class McpConnection:
         try:
             return await life.ask(request)
         except McpError as error:
-            if error.error.code != INVALID_REQUEST or life.is_over:
+            if not is_unknown_session(error):
                 raise self._failure(error) from error
         except Exception as error:
             raise self._failure(error) from error
-        # A server that was restarted knows nothing of the session, and did nothing: begin another one.
+        # Nothing was done: ask again, in another session.
         await life.end()
         try:
             return await self._present_life().ask(request)

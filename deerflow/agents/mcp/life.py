@@ -11,8 +11,8 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 import anyio
-from mcp import ClientSession
-from mcp.types import Implementation
+from mcp import ClientSession, McpError
+from mcp.types import CONNECTION_CLOSED, Implementation
 
 from deerflow.agents.mcp.transport import open_transport
 from deerflow.cancellation import stop_task
@@ -24,11 +24,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 END_SECONDS = 10.0
+PING_SECONDS = 10.0
+"""How often a server is asked whether it still knows the session, while it owes an answer."""
+
+_UNKNOWN_SESSION = 32600  # the SDK says so with this code, where the protocol has it negative
 _US = Implementation(name="deerflow", version=version("deerflow"))
 
 
 class ConnectionLostError(DeerFlowError, ConnectionError):
     """The connection ended before an answer came."""
+
+    def __init__(self) -> None:
+        super().__init__("it went away before it answered; it may have done what was asked")
+
+
+def is_unknown_session(error: McpError) -> bool:
+    """Whether the server knows nothing of the session, as after a restart; then it did nothing."""
+    return abs(error.error.code) == _UNKNOWN_SESSION
 
 
 class Life:
@@ -42,6 +54,7 @@ class Life:
         self._leaving = asyncio.Event()
         self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._lost = False
+        self._asking = 0
         name = f"MCP server {name}"
         self._task = asyncio.create_task(self._live(name), name=name, context=contextvars.Context())
 
@@ -54,12 +67,18 @@ class Life:
         """What the server answers. Raises what kept it from being connected, or `ConnectionLostError`."""
         session = await asyncio.shield(self._session)
         asking = asyncio.ensure_future(request(session))
+        self._asking += 1
         try:
             await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                raise ConnectionLostError("it went away before it answered; it may have done what was asked")
+                raise ConnectionLostError
             return asking.result()
+        except McpError as error:
+            if error.error.code == CONNECTION_CLOSED:
+                raise ConnectionLostError from error
+            raise
         finally:
+            self._asking -= 1
             asking.cancel()
 
     async def end(self) -> None:
@@ -75,14 +94,15 @@ class Life:
                 async with _watched(read) as (messages, ended):
                     async with ClientSession(messages, write, client_info=_US) as session:
                         await self._begin(session)
-                        await _first_of(self._leaving, ended)
+                        while not await _any_of(self._leaving, ended):
+                            await self._ping(session)
                         self._lost = True
         except Exception as error:  # noqa: BLE001 - whoever waits for the connection is told
             self._fail(error)
             logger.info("%s: the connection ended (%s)", name, type(error).__name__)
         finally:
             self._lost = True
-            self._fail(ConnectionLostError("it was left before it was connected"))
+            self._fail(ConnectionLostError())
 
     def _fail(self, error: Exception) -> None:
         if not self._session.done():
@@ -98,6 +118,20 @@ class Life:
             raise TimeoutError(f"it did not get ready within {seconds:g} s") from None
         self._session.set_result(session)
 
+    async def _ping(self, session: ClientSession) -> None:
+        """Over HTTP a server that died owes its answers without a word: asking it brings that out.
+
+        One that is merely busy may take its time.
+        """
+        if not self._asking:
+            return
+        with anyio.move_on_after(PING_SECONDS):
+            try:
+                await session.send_ping()
+            except McpError as error:
+                if is_unknown_session(error):
+                    raise
+
 
 @asynccontextmanager
 async def _watched(read: Any) -> AsyncIterator[tuple[Any, asyncio.Event]]:
@@ -106,7 +140,7 @@ async def _watched(read: Any) -> AsyncIterator[tuple[Any, asyncio.Event]]:
     sender, receiver = anyio.create_memory_object_stream[Any](0)
 
     async def pass_on() -> None:
-        async with sender:
+        async with sender, read:
             try:
                 async for message in read:
                     await sender.send(message)
@@ -120,10 +154,12 @@ async def _watched(read: Any) -> AsyncIterator[tuple[Any, asyncio.Event]]:
         group.cancel_scope.cancel()
 
 
-async def _first_of(*events: asyncio.Event) -> None:
+async def _any_of(*events: asyncio.Event) -> bool:
+    """Whether one of them happens within the time between two pings."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waiting, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
     finally:
         for waiter in waiting:
             waiter.cancel()
