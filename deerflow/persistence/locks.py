@@ -39,7 +39,8 @@ def prepare_sqlite_file(path: Path) -> None:
     """Make the folder and the file where they are missing, and let readers and a writer work side by side."""
     if journal_mode(path) == "wal":
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    # Conversations are the owner's alone, unless somebody made the folder for others before.
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The change of mode needs the file alone, and does not wait for others as other statements do.
     with _file_lock(path), closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -320,6 +320,11 @@ async def test_an_old_postgres_database_waits_for_the_command(postgres_url: str,
         await start_run(database)
 
 
+def test_a_new_state_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    prepare_sqlite_file(tmp_path / "new" / "state.db")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_runs_of_the_first_release_come_to_have_no_host(lasting_config: AppConfig) -> None:
     location = locate_database(lasting_config)
     if location.path is not None:
