@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,19 @@ from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
-from deerflow.persistence import Database, open_checkpointer, open_database, open_store
+from deerflow.persistence import (
+    Database,
+    open_checkpointer,
+    open_database,
+    open_store,
+    roll_back_checkpoints,
+)
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
+from deerflow.runs.presence import open_presence
 from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
+from deerflow.runs.watch import watching
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +73,11 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
     options = options or HostOptions()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(config))
+        presence = await stack.enter_async_context(
+            open_presence(database.stores.hosts, lease_seconds=config.runs.lease_seconds)
+        )
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
+        checkpointer.fence = presence.may_write
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
         assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
@@ -75,10 +88,18 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             stack.callback(loop.release)
         services = await _start_services(config, options, database)
         parts = RunParts(
-            config, database.stores, assembler, options.mounts, checkpointer=checkpointer, memory=memory
+            config,
+            database.stores,
+            assembler,
+            options.mounts,
+            checkpointer=checkpointer,
+            memory=memory,
+            presence=presence,
+            roll_back=partial(roll_back_checkpoints, checkpointer),
         )
         runs = RunService(parts)
         try:
+            await stack.enter_async_context(watching(runs, presence))
             yield Host(config, database, checkpointer, assembler, runs, ThreadStates(parts, runs))
         finally:
             drain_seconds = options.drain_seconds

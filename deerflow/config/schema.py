@@ -131,9 +131,14 @@ class ModelRetryConfig(Section):
 
 
 class RunsConfig(Section):
-    """What bounds a run: `recursion_limit` is the default and the ceiling of graph steps."""
+    """What bounds a run, and when a host counts as dead.
+
+    `recursion_limit` is the default and the ceiling of graph steps. A host that has not shown itself for
+    `lease_seconds` loses its runs to another one; on SQLite a lock tells it at once.
+    """
 
     recursion_limit: PositiveInt = 1_000
+    lease_seconds: Seconds = 30
 
 
 class ShutdownConfig(Section):

@@ -40,6 +40,7 @@ from deerflow.persistence.tables import runs, threads
 from deerflow.persistence.threads import merge_metadata, missing_thread
 from deerflow.persistence.transactions import Transactions
 from deerflow.runs.record import (
+    THREAD_STATUS_AFTER,
     IllegalRunMoveError,
     NewRunEvent,
     RunLostError,
@@ -53,16 +54,6 @@ from deerflow.runs.record import (
     utc_now,
 )
 from deerflow.runs.stores import Admission
-
-THREAD_STATUS_AFTER = {
-    RunStatus.PENDING: ThreadStatus.BUSY,
-    RunStatus.RUNNING: ThreadStatus.BUSY,
-    RunStatus.SUCCESS: ThreadStatus.IDLE,
-    RunStatus.INTERRUPTED: ThreadStatus.INTERRUPTED,
-    RunStatus.ERROR: ThreadStatus.ERROR,
-    RunStatus.TIMEOUT: ThreadStatus.ERROR,
-}
-"""What a run that comes to a status makes of its thread, unless other runs of it are active."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from langgraph.checkpoint.base import CheckpointTuple
+
 from deerflow.agents.run_scope import RunScope
 from deerflow.config.request import RequestOptions
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
-from deerflow.runs.record import RunRecord, ThreadRecord
+from deerflow.runs.record import NewRunEvent, RunRecord, RunStatus, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.request import RunRequest
 from deerflow.runs.title import Naming
@@ -31,6 +33,8 @@ class ActiveRun:
 
     `record` is how it was recorded, `thread` its thread before it begins, `naming` the search for a title;
     `ended` is set after the stream's end was published; `values` is the newest state of the graph.
+    `before` is the checkpoint it goes on from, where that is an earlier run's. `taken_up` is one that a dead
+    host had; `obstacle` says why it cannot go on. `lost` is one that another host has taken up.
     """
 
     request: RunRequest
@@ -48,6 +52,12 @@ class ActiveRun:
     start_was_notified: bool = False
     stop_reason: str | None = None
     ending: Ending | None = None
+    closing_events: list[NewRunEvent] = field(default_factory=list)
+    is_saved: bool = False
+    before: CheckpointTuple | None = None
+    taken_up: bool = False
+    obstacle: str | None = None
+    lost: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     _story: asyncio.Task[Ending] | None = None
 
@@ -62,6 +72,11 @@ class ActiveRun:
     @property
     def user_id(self) -> str | None:
         return self.request.user_id
+
+    @property
+    def was_under_way(self) -> bool:
+        """Whether another host, now dead, had begun the run."""
+        return self.taken_up and self.record.status is RunStatus.RUNNING
 
     @property
     def is_delayed(self) -> bool:

@@ -8,11 +8,14 @@ from typing import Any
 
 from deerflow_extension_api import TaskOutcome
 
-from deerflow.runs.record import RunStatus
+from deerflow.runs.record import HOST_LOST, HostLostError, RunStatus
+
+ROLLBACK = "rollback"
+"""The reason for which a run is stopped of which nothing is to stay."""
 
 # Why runs are stopped; without one of these, an interrupted run waits for a person.
 STOP_REASONS = frozenset(
-    {"abandoned", "cancelled", "deleted", "disconnected", "interrupt", "rollback", "shutdown"}
+    {"abandoned", "cancelled", "deleted", "disconnected", HOST_LOST, "interrupt", ROLLBACK, "shutdown"}
 )
 
 
@@ -41,7 +44,9 @@ def aborted(stop_reason: str) -> Ending:
 def failed(error: BaseException) -> Ending:
     """The run could not go on."""
     text = str(error) or "no further text"
-    return Ending(RunStatus.ERROR, TaskOutcome.FAILED, error=(type(error).__name__, text))
+    stop_reason = HOST_LOST if isinstance(error, HostLostError) else None
+    named = (type(error).__name__, text)
+    return Ending(RunStatus.ERROR, TaskOutcome.FAILED, error=named, stop_reason=stop_reason)
 
 
 def was_stopped(status: RunStatus, stop_reason: str | None) -> bool:
@@ -50,8 +55,11 @@ def was_stopped(status: RunStatus, stop_reason: str | None) -> bool:
 
 
 def ending_of(story: asyncio.Task[Ending], stop_reason: str | None) -> Ending:
-    """Read the ending off the story: an answer that is there counts, then who cancelled, then the failure."""
-    if not story.done():
+    """Read the ending off the story: an answer that is there counts, then who cancelled, then the failure.
+
+    Of a run that is rolled back not even the answer counts: whoever asked for that was told so.
+    """
+    if not story.done() or stop_reason == ROLLBACK:
         return aborted(stop_reason or "abandoned")
     if story.cancelled():
         # Cancelled although nobody asked: some model or tool raised CancelledError on its own account.

@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from deerflow_extension_api import TaskInfo
-from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.constants import START
 
 from deerflow.agents.assembly import Assembly
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import abandon
-from deerflow.config.request import clamp_recursion_limit
-from deerflow.config.schema import AppConfig
 from deerflow.errors import DeerFlowError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import notify_task_start
@@ -28,13 +22,18 @@ from deerflow.runs.ending import Ending, completed, ending_of
 from deerflow.runs.finish import finish
 from deerflow.runs.frames import FrameWriter
 from deerflow.runs.goal import Pursuit
+from deerflow.runs.graph_input import GraphInput, first_input, prompted
 from deerflow.runs.parts import RunParts
-from deerflow.runs.record import RunStatus
-from deerflow.runs.request import GRAPH_ID
+from deerflow.runs.record import RunStatus, StopRequestedError, ThreadBusyError
+from deerflow.runs.recovery import check_can_go_on, input_to_go_on
 from deerflow.runs.resuming import check_somebody_waits
 from deerflow.runs.title import begin_naming
 
 logger = logging.getLogger(__name__)
+
+# How often a run asks whether its thread, which is busy on another host, is free.
+FIRST_PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 0.5
 
 
 async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
@@ -44,6 +43,7 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not story.done():
         abandon(story)
+        parts.presence.give_up(run.run_id, story)
     run.ending = ending_of(story, run.stop_reason)
     if run.ending.error is not None:
         _log_failure(run, run.ending.error, story)
@@ -65,9 +65,9 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
 
     Where the thread has a goal, the graph may go on a few times until that is reached.
     """
-    await _take_turn(run, turn, parts)
-    await parts.stores.runs.move(run.run_id, RunStatus.RUNNING)
-    run.log.publish("metadata", {"run_id": run.run_id, "attempt": 1})
+    attempt = await _begin(run, turn, parts)
+    await check_can_go_on(run, parts)
+    run.log.publish("metadata", {"run_id": run.run_id, "attempt": attempt})
     snapshot = parts.resolve_snapshot()
     memory = await parts.memory.known(run.user_id) if parts.memory is not None else ""
     scope = run.scope = open_scope(run, snapshot, parts, memory=memory)
@@ -79,19 +79,45 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
         run.request, run.thread, scope, parts.config.title, parts.assembler.system_models
     )
     pursuit = Pursuit(run, assembly.model_name, parts)
-    first = _first_input(run, parts.config)
-    await check_somebody_waits(run.request, assembly.graph, first.config)
-    ending = await stream_graph(run, assembly, context, first)
+    given = await _input_of(run, assembly, parts)
+    if given is None:
+        return completed((), paused=True, stop_reason=None)
+    ending = await stream_graph(run, assembly, context, given)
     while (prompt := await pursuit.next_prompt(ending)) is not None:
-        ending = await stream_graph(run, assembly, context, await _prompted(run, assembly, prompt, parts))
+        given = await prompted(run, assembly, prompt, parts.config)
+        ending = await stream_graph(run, assembly, context, given)
     return ending
 
 
-async def _take_turn(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> None:
-    waits = not turn.is_set() or run.request.after_seconds > 0
+async def _begin(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> int:
+    """Become the one run of the thread that is under way, here and on other hosts; how often it has begun."""
+    waited = not turn.is_set() or run.request.after_seconds > 0 or run.taken_up
     await turn.wait()
-    if waits:  # other runs may have changed the thread meanwhile
+    record = run.record if run.was_under_way else None
+    pause_seconds = FIRST_PAUSE_SECONDS
+    while record is None:
+        try:
+            record = await parts.stores.runs.move(run.run_id, RunStatus.RUNNING, host_id=parts.host_id)
+        except ThreadBusyError:  # on another host: nobody here will say when that one ends
+            waited = True
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+        except StopRequestedError as error:
+            run.stop(error.reason)
+            raise
+    if waited:  # other runs may have changed the thread meanwhile
         run.thread = await parts.stores.threads.get(run.thread_id) or run.thread
+    return record.attempt
+
+
+async def _input_of(run: ActiveRun, assembly: Assembly, parts: RunParts) -> GraphInput | None:
+    if run.was_under_way:
+        return await input_to_go_on(run, assembly, parts)
+    given = first_input(run, parts.config)
+    await check_somebody_waits(run.request, assembly.graph, given.config)
+    if run.request.input is None and parts.checkpointer is not None:
+        run.before = await parts.checkpointer.aget_tuple(given.config)
+    return given
 
 
 def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, memory: str = "") -> RunScope:
@@ -103,7 +129,7 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, m
         thread_id=run.thread_id,
         kind="lead",
         agent_name=options.agent_name,
-        resumed=run.request.resumed,
+        resumed=run.request.resumed or run.was_under_way,
     )
     policy = lead_policy(parts.config, max_total_subagents=options.max_total_subagents)
     return RunScope(
@@ -117,14 +143,6 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, m
         user_id=run.request.user_id,
         memory=memory,
     )
-
-
-@dataclass(frozen=True)
-class GraphInput:
-    """What a graph starts from, and the configuration it starts with."""
-
-    value: Any
-    config: RunnableConfig
 
 
 async def stream_graph(
@@ -150,37 +168,6 @@ async def stream_graph(
             run.values = frames.values
     stop_reason = run.scope.usage.stop_reason if run.scope is not None else None
     return completed(frames.interrupts, paused=frames.paused, stop_reason=stop_reason)
-
-
-def _first_input(run: ActiveRun, config: AppConfig) -> GraphInput:
-    value = run.request.graph_input()
-    run.recorder.note_input(value)
-    graph_config = _graph_config(run, config)
-    if run.request.checkpoint_id is not None:
-        graph_config["configurable"]["checkpoint_id"] = run.request.checkpoint_id
-    return GraphInput(value, graph_config)
-
-
-async def _prompted(run: ActiveRun, assembly: Assembly, prompt: HumanMessage, parts: RunParts) -> GraphInput:
-    config = _graph_config(run, parts.config)
-    # A second input under the same run id is ignored: LangGraph takes it for a repetition of the first.
-    await assembly.graph.aupdate_state(config, {"messages": [prompt]}, as_node=START)
-    return GraphInput(None, config)
-
-
-def _graph_config(run: ActiveRun, config: AppConfig) -> RunnableConfig:
-    configurable = {"thread_id": run.thread_id, "run_id": run.run_id}
-    return {
-        "configurable": configurable,
-        "recursion_limit": clamp_recursion_limit(run.request.config.get("recursion_limit"), config),
-        "metadata": {
-            "graph_id": GRAPH_ID,
-            "run_id": run.run_id,
-            "thread_id": run.thread_id,
-            "assistant_id": run.request.assistant_id,
-        },
-        "run_name": GRAPH_ID,
-    }
 
 
 def _known_options(run: ActiveRun) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from deerflow_extension_api import TaskOutcome
 from deerflow.errors import NotFoundError
 from deerflow.extensions.lifecycle import notify_task_stop
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.ending import Ending
+from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.memory import Conversation
 from deerflow.runs.parts import RunParts
-from deerflow.runs.record import NewRunEvent, RunStatus
-from deerflow.runs.removal import remove_thread
+from deerflow.runs.record import NewRunEvent, RunLostError, RunStatus
+from deerflow.runs.removal import remove_run_with_its_traces, remove_thread
 from deerflow.runs.title import Naming
 
 logger = logging.getLogger(__name__)
@@ -32,12 +32,12 @@ async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     if naming is not None and ending.outcome is not TaskOutcome.COMPLETED:
         await _step("give up the search for a title", run, naming.give_up)
     named = naming is None or naming.done
-    await _step("persist the terminal state", run, lambda: _persist(run, ending, parts))
-    if naming is not None and not named:
+    await _step("persist the terminal state", run, lambda: save_ending(run, ending, parts))
+    if naming is not None and not named and not run.lost:
         await _step("name the thread", run, partial(_name_thread, naming, run, parts))
     await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
     await _step("queue what was said for memory", run, lambda: _remember(run, ending, parts))
-    if run.request.temporary:
+    if run.request.temporary and not run.lost:
         await _step("remove the temporary thread", run, lambda: _remove_thread(run, parts))
     _publish_end(run, ending)
 
@@ -50,29 +50,45 @@ async def _step(name: str, run: ActiveRun, work: Callable[[], Awaitable[None]]) 
         logger.exception("run %s: could not %s", run.run_id, name)
 
 
-async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
-    details = {"status": ending.status, "outcome": ending.outcome, "stop_reason": ending.stop_reason}
-    events = [*await run.recorder.rest(), NewRunEvent("run.ended", "lifecycle", details)]
-    error = None if ending.error is None else ": ".join(ending.error)
-    title = run.naming.metadata if run.naming is not None and run.naming.done else None
+async def save_ending(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
+    """Write down how a run ended, or that it never was; to be called again where that failed."""
+    if not run.closing_events:
+        details = {"status": ending.status, "outcome": ending.outcome, "stop_reason": ending.stop_reason}
+        run.closing_events = [*await run.recorder.rest(), NewRunEvent("run.ended", "lifecycle", details)]
+    write = _roll_back if ending.stop_reason == ROLLBACK else _persist
     for attempt in range(_WRITE_ATTEMPTS):
         try:
-            await parts.stores.runs.move(
-                run.run_id,
-                ending.status,
-                error=error,
-                stop_reason=ending.stop_reason,
-                events=events,
-                thread_metadata=title,
-            )
-            return
+            await write(run, ending, parts)
+            break
         except NotFoundError:
             logger.info("run %s was deleted while it was under way", run.run_id)
-            return
+            break
+        except RunLostError:
+            logger.warning("run %s was taken up by another host, which tells its end", run.run_id)
+            run.lost = True
+            break
         except Exception:  # the database may be away for a moment
             if attempt + 1 == _WRITE_ATTEMPTS:
                 raise
             await asyncio.sleep(0.2 * 4**attempt)
+    run.is_saved = True
+
+
+async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
+    await parts.stores.runs.move(
+        run.run_id,
+        ending.status,
+        error=None if ending.error is None else ": ".join(ending.error),
+        stop_reason=ending.stop_reason,
+        events=run.closing_events,
+        thread_metadata=run.naming.metadata if run.naming is not None and run.naming.done else None,
+        host_id=parts.host_id,
+    )
+
+
+async def _roll_back(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
+    if not await remove_run_with_its_traces(run.run_id, run.thread_id, run.before, parts):
+        raise RunLostError(run.run_id)
 
 
 async def _name_thread(naming: Naming, run: ActiveRun, parts: RunParts) -> None:
@@ -101,6 +117,10 @@ async def _remove_thread(run: ActiveRun, parts: RunParts) -> None:
 
 
 def _publish_end(run: ActiveRun, ending: Ending) -> None:
+    if run.lost:  # readers who find no end ask again, and are told how the run goes on
+        run.log.close()
+        run.ended.set()
+        return
     if ending.error is not None:
         name, message = ending.error
         run.log.publish("error", {"error": name, "message": message})

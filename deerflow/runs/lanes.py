@@ -16,11 +16,14 @@ class ThreadLanes:
         """Whether anyone has or waits for a turn on the thread."""
         return thread_id in self._lanes
 
-    def join(self, thread_id: str) -> asyncio.Event:
-        """Queue up; the first in a lane may go at once."""
+    def join(self, thread_id: str, *, is_under_way: bool = False) -> asyncio.Event:
+        """Queue up; the first in a lane may go at once, and so may a run that is under way already."""
         lane = self._lanes.setdefault(thread_id, deque())
         turn = asyncio.Event()
-        lane.append(turn)
+        if is_under_way:
+            lane.appendleft(turn)
+        else:
+            lane.append(turn)
         lane[0].set()
         return turn
 

@@ -31,6 +31,9 @@ class ThreadStatus(StrEnum):
     ERROR = "error"
 
 
+HOST_LOST = "host_lost"
+"""The `stop_reason` of a run that ended because its host did."""
+
 ACTIVE_STATUSES = frozenset({RunStatus.PENDING, RunStatus.RUNNING})
 
 LEGAL_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
@@ -41,6 +44,17 @@ LEGAL_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
         {RunStatus.SUCCESS, RunStatus.ERROR, RunStatus.TIMEOUT, RunStatus.INTERRUPTED}
     ),
 }
+
+
+THREAD_STATUS_AFTER: Mapping[RunStatus, ThreadStatus] = {
+    RunStatus.PENDING: ThreadStatus.BUSY,
+    RunStatus.RUNNING: ThreadStatus.BUSY,
+    RunStatus.SUCCESS: ThreadStatus.IDLE,
+    RunStatus.INTERRUPTED: ThreadStatus.INTERRUPTED,
+    RunStatus.ERROR: ThreadStatus.ERROR,
+    RunStatus.TIMEOUT: ThreadStatus.ERROR,
+}
+"""What a run that comes to a status makes of its thread, unless other runs of it are active."""
 
 
 class IllegalRunMoveError(ConflictError):
@@ -66,6 +80,14 @@ class RunLostError(ConflictError):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id} was taken up by another host")
+        self.run_id = run_id
+
+
+class HostLostError(ConflictError):
+    """A run's host is gone, and the run cannot go on elsewhere; the text says why."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"the host of run {run_id} is gone, and the run cannot go on: {reason}")
         self.run_id = run_id
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -22,9 +23,10 @@ FLUSH_SECONDS = 0.5
 class EventRecorder:
     """Buffers the events of one run: written every `FLUSH_SECONDS`, the rest together with the end."""
 
-    def __init__(self, store: RunEventStore, *, thread_id: str, run_id: str) -> None:
-        self._store = store
-        self._thread_id = thread_id
+    def __init__(
+        self, store: RunEventStore, *, thread_id: str, run_id: str, host_id: str | None = None
+    ) -> None:
+        self._append = partial(store.append, thread_id, run_id, host_id=host_id)
         self._run_id = run_id
         self._pending: list[NewRunEvent] = []
         self._flusher: asyncio.Task[None] | None = None
@@ -35,12 +37,14 @@ class EventRecorder:
         if self._flusher is None:
             self._flusher = asyncio.create_task(self._flush(), name=f"event flush of run {self._run_id}")
 
-    def note_input(self, graph_input: Any) -> None:
-        """Keep the messages that the caller sent."""
+    def note_input(self, graph_input: Any, known_ids: Container[Any] = ()) -> None:
+        """Keep the messages that the caller sent, but those that are known already."""
         messages = graph_input.get("messages") if isinstance(graph_input, Mapping) else None
         for message in messages if isinstance(messages, list) else ():
             kind = message.type if isinstance(message, BaseMessage) else "input"
-            self.note(f"message.{kind}", "message", message)
+            message_id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+            if message_id not in known_ids:
+                self.note(f"message.{kind}", "message", message)
 
     def note_update(self, update: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Keep the messages that one step of the graph added to `state`; summaries are none of them."""
@@ -75,7 +79,7 @@ class EventRecorder:
             if not batch:
                 continue
             # A write under way ends whole or not at all, so that the rest can be handed over without doubles.
-            write = asyncio.ensure_future(self._store.append(self._thread_id, self._run_id, batch))
+            write = asyncio.ensure_future(self._append(batch))
             cancelled = await _settle(write)
             if not write.cancelled() and write.exception() is None:
                 del self._pending[: len(batch)]

@@ -1,4 +1,4 @@
-"""Remove a thread with everything that belongs to it."""
+"""Remove a thread, or one run of it, with everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import asyncio
 import logging
 import shutil
 
+from langgraph.checkpoint.base import CheckpointTuple
+
 from deerflow.config.home import thread_folder
 from deerflow.runs.parts import RunParts
+from deerflow.runs.record import ACTIVE_STATUSES, THREAD_STATUS_AFTER, ThreadStatus
 
 logger = logging.getLogger(__name__)
+
+RUNS_READ = 20
 
 
 async def remove_thread(thread_id: str, parts: RunParts) -> bool:
@@ -19,6 +24,30 @@ async def remove_thread(thread_id: str, parts: RunParts) -> bool:
         await parts.checkpointer.adelete_thread(thread_id)
     await asyncio.to_thread(_remove_folder, parts, thread_id)
     return was_there
+
+
+async def remove_run_with_its_traces(
+    run_id: str, thread_id: str, before: CheckpointTuple | None, parts: RunParts
+) -> bool:
+    """Remove a run of this host with what it left in its thread's state; whether it was there.
+
+    `before` is the checkpoint that it went on from. The record goes last: as long as it is there no other
+    run of the thread begins.
+    """
+    if parts.roll_back is not None:
+        await parts.roll_back(thread_id, run_id, before)
+    status = await _status_of(thread_id, parts)
+    return await parts.stores.runs.delete(
+        run_id, thread_id=thread_id, host_id=parts.host_id, thread_status=status
+    )
+
+
+async def _status_of(thread_id: str, parts: RunParts) -> ThreadStatus:
+    """The status of a thread without runs: what its newest run left it with."""
+    for run in await parts.stores.runs.list_by_thread(thread_id, limit=RUNS_READ):
+        if run.status not in ACTIVE_STATUSES:
+            return THREAD_STATUS_AFTER[run.status]
+    return ThreadStatus.IDLE
 
 
 def _remove_folder(parts: RunParts, thread_id: str) -> None:

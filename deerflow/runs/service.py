@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from deerflow.cancellation import abandon, uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.ending import Ending
+from deerflow.runs.elsewhere import Elsewhere, end_stray
+from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import supervise
+from deerflow.runs.finish import save_ending
 from deerflow.runs.lanes import ThreadLanes
 from deerflow.runs.parts import RunParts
 from deerflow.runs.recent import EndedRun, RecentRuns
-from deerflow.runs.record import RunRecord, ThreadRecord
+from deerflow.runs.record import HOST_LOST, RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
+from deerflow.runs.recovery import recover
 from deerflow.runs.removal import remove_thread
-from deerflow.runs.request import GRAPH_ID, RunRequest, checked_id
+from deerflow.runs.request import RunRequest, checked_id
+from deerflow.runs.request_record import record_of
 from deerflow.runs.resuming import with_options_of_asker
-from deerflow.runs.serialize import to_json_value
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +40,24 @@ class RunService:
         self._parts = parts
         self._lanes = ThreadLanes()
         self._active: dict[str, ActiveRun] = {}
-        self._arriving: Counter[str] = Counter()
+        self._arriving: set[str] = set()
+        self._unsaved: dict[str, ActiveRun] = {}
         self._recent = RecentRuns()
         self._accepting = True
+        self._elsewhere = Elsewhere(parts, self.find)
 
     async def start(self, request: RunRequest) -> ActiveRun:
-        """Record the run and let it begin as soon as its thread is free.
+        """Record the run and let it begin as soon as its thread is free, on this host and on all others.
 
-        Raises `InvalidRequestError`, `NotFoundError`, `ConflictError`, or `UnavailableError` at shutdown.
+        Runs that it replaces are stopped before it begins. Raises `InvalidRequestError`, `NotFoundError`,
+        `ConflictError`, or `UnavailableError` at shutdown.
         """
         self._check_accepting()
         checked_id(request.thread_id, "thread_id")
         checked_id(request.run_id, "run_id")
         options = parse_request_options(request.context, self._parts.config)
-        self._check_room(request)
-        self._arriving[request.thread_id] += 1
+        self._arriving.add(request.run_id)
         try:
-            await self._make_way(request)
             if request.resumed:
                 request = await with_options_of_asker(request, self._parts.stores.runs)
                 options = parse_request_options(request.context, self._parts.config)
@@ -67,7 +69,7 @@ class RunService:
                 run.stop("disconnected")
             raise
         finally:
-            self._arriving -= Counter({request.thread_id: 1})
+            self._arriving.discard(request.run_id)
 
     @property
     def accepting(self) -> bool:
@@ -87,11 +89,18 @@ class RunService:
         return [run for run in self._active.values() if run.thread_id == thread_id]
 
     async def stop(self, run_id: str, *, reason: str = "cancelled", wait: bool = True) -> bool:
-        """Stop a run; whether it was under way. With `wait` it has ended when this returns."""
+        """Stop a run, also one of another host; whether it was under way. With `wait` it has ended when this
+        returns. With the reason `rollback` nothing of it stays: neither its record nor its checkpoints.
+
+        Raises `UnavailableError` where the run's host does not stop it.
+        """
         run = self._active.get(run_id)
         if run is None:
-            return False
+            return await self._elsewhere.stop(run_id, reason, wait=wait)
         run.stop(reason)
+        if not wait or reason == ROLLBACK:
+            # What a caller was told holds although this host may die before it is done.
+            await self._parts.stores.runs.request_stop(run_id, reason)
         if wait:
             await run.ended.wait()
         return True
@@ -139,6 +148,45 @@ class RunService:
             for supervisor in stuck:
                 abandon(supervisor)
 
+    def active_ids(self) -> frozenset[str]:
+        """The runs that are under way here, or wait for their turn."""
+        return frozenset(self._active)
+
+    async def heed(self, owned: Mapping[str, str | None], active: Collection[str]) -> None:
+        """Bring to this host's runs what its database says of them: which it has, and why each is to stop.
+
+        `active` are those that were here before the database was asked.
+        """
+        for run in list(self._active.values()):
+            reason = owned.get(run.run_id)
+            if reason is not None:
+                run.stop(reason)
+            elif run.run_id not in owned and run.run_id in active and run.ending is None:
+                run.stop(HOST_LOST)
+        carried = {*active, *self._active, *self._arriving, *self._unsaved}
+        for run_id in owned.keys() - carried:
+            await end_stray(run_id, self._parts)
+
+    def take_up(self, records: Iterable[RunRecord]) -> None:
+        """Let the runs of dead hosts go on; where they cannot, they end with `host_lost`."""
+        for record in records:
+            if record.run_id in self._active:
+                continue
+            found = recover(record, self._parts)
+            thread = ThreadRecord(record.thread_id, user_id=record.user_id)
+            run = self._run(found.request, found.options, record, thread)
+            run.taken_up, run.obstacle = True, found.obstacle
+            if record.stop_requested is not None:
+                run.stop(record.stop_requested)
+            self._set_out(run)
+
+    async def save_late_endings(self) -> None:
+        """Write down the ends of runs for which the database was away too long."""
+        for run in list(self._unsaved.values()):
+            assert run.ending is not None, "only runs that have ended are kept here"
+            await save_ending(run, run.ending, self._parts)
+            self._unsaved.pop(run.run_id, None)
+
     def _check_accepting(self) -> None:
         if not self._accepting:
             raise UnavailableError("the host is shutting down and takes no new runs")
@@ -148,41 +196,34 @@ class RunService:
 
     async def _admit(self, request: RunRequest, options: RequestOptions) -> ActiveRun:
         thread = ThreadRecord(request.thread_id, user_id=request.user_id)
-        record = _record(request)
+        record = record_of(request, host_id=self._parts.host_id)
         admission = await self._parts.stores.runs.create(
             record, thread=thread if request.if_not_exists == "create" else None
         )
-        recorder = EventRecorder(
-            self._parts.stores.events, thread_id=request.thread_id, run_id=request.run_id
-        )
-        log = EventLog(max_events=self._parts.config.stream.max_events)
-        run = ActiveRun(request, options, record, admission.thread, recorder, log)
+        run = self._run(request, options, record, admission.thread)
         if not self._accepting:  # the host began to close while the record was written
             run.stop("shutdown")
-        self._active[run.run_id] = run
-        run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
+        for run_id in admission.superseded:
+            if run_id in self._active:
+                self._active[run_id].stop(request.multitask_strategy)
+        self._set_out(run)
         return run
 
-    def _check_room(self, request: RunRequest) -> None:
-        taken = self._arriving[request.thread_id] or self.active_on(request.thread_id)
-        if taken and request.multitask_strategy == "reject":
-            raise ConflictError(
-                f"thread {request.thread_id} has a run under way; wait for it, or choose another "
-                "multitask_strategy than 'reject'"
-            )
+    def _run(
+        self, request: RunRequest, options: RequestOptions, record: RunRecord, thread: ThreadRecord
+    ) -> ActiveRun:
+        parts = self._parts
+        ids = {"thread_id": request.thread_id, "run_id": request.run_id, "host_id": parts.host_id}
+        log = EventLog(max_events=parts.config.stream.max_events)
+        return ActiveRun(request, options, record, thread, EventRecorder(parts.stores.events, **ids), log)
 
-    async def _make_way(self, request: RunRequest) -> None:
-        """Stop the thread's other runs where the request's strategy says so."""
-        if request.multitask_strategy not in ("interrupt", "rollback"):
-            return
-        others = self.active_on(request.thread_id)
-        for run in others:
-            run.stop(request.multitask_strategy)
-        await asyncio.gather(*(run.ended.wait() for run in others))
+    def _set_out(self, run: ActiveRun) -> None:
+        self._active[run.run_id] = run
+        run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
 
     async def _carry(self, run: ActiveRun) -> None:
         await run.due()
-        turn = self._lanes.join(run.thread_id)
+        turn = self._lanes.join(run.thread_id, is_under_way=run.was_under_way)
         try:
             await supervise(run, turn, self._parts)
         finally:
@@ -190,8 +231,15 @@ class RunService:
             self._active.pop(run.run_id, None)
             run.log.close()
             run.ended.set()
-            if run.ending is not None:
-                self._recent.keep(_ended(run, run.ending))
+            self._keep(run, run.ending)
+
+    def _keep(self, run: ActiveRun, ending: Ending | None) -> None:
+        if ending is None:
+            return
+        if not run.is_saved:
+            self._unsaved[run.run_id] = run
+        if not run.lost and ending.stop_reason != ROLLBACK:
+            self._recent.keep(_ended(run, ending))
 
     async def _remove(self, thread_id: str) -> bool:
         for run in self.active_on(thread_id):
@@ -199,6 +247,8 @@ class RunService:
         turn = self._lanes.join(thread_id)
         try:
             await turn.wait()
+            for other in await self._parts.stores.runs.list_active(thread_id=thread_id):
+                await self.stop(other.run_id, reason="deleted")
             self._recent.forget_thread(thread_id)
             return await remove_thread(thread_id, self._parts)
         finally:
@@ -208,26 +258,3 @@ class RunService:
 def _ended(run: ActiveRun, ending: Ending) -> EndedRun:
     values = run.values if run.request.temporary else None
     return EndedRun(run.run_id, run.thread_id, run.user_id, run.log, ending, values)
-
-
-def _record(request: RunRequest) -> RunRecord:
-    kwargs: dict[str, Any] = {
-        "input": request.input,
-        "command": request.command,
-        "context": request.context,
-        "config": request.config,
-        "stream_mode": list(request.stream_modes),
-        "checkpoint_id": request.checkpoint_id,
-        "interrupt_before": request.interrupt_before,
-        "interrupt_after": request.interrupt_after,
-    }
-    ids = {"graph_id": GRAPH_ID, "assistant_id": request.assistant_id}
-    return RunRecord(
-        run_id=request.run_id,
-        thread_id=request.thread_id,
-        assistant_id=request.assistant_id,
-        user_id=request.user_id,
-        metadata=to_json_value(dict(request.metadata)) | ids,
-        kwargs=to_json_value({key: value for key, value in kwargs.items() if value is not None}),
-        multitask_strategy=request.multitask_strategy,
-    )

@@ -152,24 +152,23 @@ async def test_a_run_whose_caller_leaves_while_it_is_recorded_never_reaches_the_
             assert (await finished(host, "hello", thread_id=thread_id)).ending.status == "success"
 
 
-async def test_a_run_that_was_to_replace_another_may_be_given_up_before_it_is_recorded(
-    tmp_path: Path,
-) -> None:
-    seen, run_id = Seen(), str(uuid4())
+async def test_a_run_that_was_to_replace_another_may_be_given_up_before_it_begins(tmp_path: Path) -> None:
+    seen = Seen()
     stubborn = _Stubborn()
     with installed(recording(seen, ("stubborn:install", stubborn))):
         async with scripted_host(tmp_path, [_SLOW]) as host:
             first = await start(host, "slow")
             await _until(lambda: seen.model_stores)
             fields = {"thread_id": first.thread_id, "multitask_strategy": "interrupt"}
-            starting = asyncio.create_task(start(host, "hello", run_id=run_id, **fields))
+            second = await start(host, "hello", **fields)
             await stubborn.stopping.wait()
-            starting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
+            await host.runs.stop(second.run_id)
             stubborn.may_stop.set()
             await first.ended.wait()
-            assert await host.database.stores.runs.get(run_id) is None
+            stored = await host.database.stores.runs.get(second.run_id)
+            assert stored is not None
+            assert (stored.status, stored.stop_reason) == (RunStatus.INTERRUPTED, "cancelled")
+            assert [info.run_id for info in seen.infos] == [first.run_id]
             assert len(seen.model_stores) == 1
             assert (await finished(host, "hello", thread_id=first.thread_id)).ending.status == "success"
 
