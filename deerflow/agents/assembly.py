@@ -68,6 +68,7 @@ class AgentPlan:
     system_models: SystemModels
     max_turns: int | None = None
     approvals: Sequence[AgentMiddleware[Any, Any]] = ()
+    todo_list: Sequence[AgentMiddleware[Any, Any]] = ()
     memory: Sequence[AgentMiddleware[Any, Any]] = ()
     application: Sequence[AgentMiddleware[Any, Any]] = ()
     checkpointer: BaseCheckpointSaver[Any] | None = None
@@ -103,6 +104,7 @@ def assemble(plan: AgentPlan) -> Assembly:
             budget=plan.budget,
             max_turns=plan.max_turns,
             approvals=plan.approvals,
+            todo_list=plan.todo_list,
             compaction=_compaction(plan, model),
             memory=plan.memory,
             application=plan.application,

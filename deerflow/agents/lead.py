@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from deerflow.agents.application import application_middlewares, configured_tools
 from deerflow.agents.assembly import AgentPlan, Assembly, assemble
 from deerflow.agents.file_tools import build_file_tools
+from deerflow.agents.guards import todo_list
 from deerflow.agents.middlewares.memory_injection import MemoryInjection
 from deerflow.agents.prompt import lead_prompt
 from deerflow.agents.run_scope import RunScope
@@ -27,7 +28,7 @@ from deerflow.agents.subagents.delegate import Crew
 from deerflow.agents.system_calls import SystemModels
 from deerflow.agents.task_tool import build_task_tool
 from deerflow.agents.tool_owners import Complaints, OwnedTool, one_per_name
-from deerflow.agents.toolbox import HOST_NAMES, TASK_TOOL_NAME, Toolbox, host_tools
+from deerflow.agents.toolbox import TASK_TOOL_NAME, Toolbox, host_names, host_tools
 from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions
@@ -54,6 +55,7 @@ class Assembler:
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
         self._complaints = Complaints()
+        self._reserved = host_names(config.guards)
         self._tools: list[OwnedTool] = []
         self.add_tools(configured_tools(config))
         self._kept: OrderedDict[Hashable, Assembly] = OrderedDict()
@@ -61,7 +63,7 @@ class Assembler:
 
     def add_tools(self, tools: Sequence[OwnedTool]) -> None:
         """Offer further tools to agents that are built from now on; a taken name stays its owner's."""
-        self._tools = one_per_name([*self._tools, *tools], self._complaints.warn, taken=HOST_NAMES)
+        self._tools = one_per_name([*self._tools, *tools], self._complaints.warn, taken=self._reserved)
 
     async def lead(self, snapshot: LoadedExtensions, options: RequestOptions) -> Assembly:
         """The lead graph of `snapshot` for these request options."""
@@ -135,13 +137,15 @@ class Assembler:
             ),
             options=options,
             prompt=f"{persona.system_prompt}\n\n{prompt}" if persona else prompt,
-            tools=Toolbox([*host_tools(own), *self._tools], allowed),
+            tools=Toolbox([*host_tools(own), *self._tools], self._reserved, allowed),
             complaints=self._complaints,
             budget=config.token_budget,
             workspace_of=scopes.workspace_of,
             scope_of=scopes.scope_of,
             system_models=self.system_models,
+            max_turns=config.guards.max_model_calls,
             approvals=lead_approvals(options.approve_tools),
+            todo_list=todo_list(config.guards, allowed),
             memory=[MemoryInjection()] if config.memory.enabled else [],
             application=[*self._application(), *self._lead_only],
             checkpointer=self._checkpointer,
@@ -163,7 +167,7 @@ class Assembler:
             ),
             options=options,
             prompt=kind.system_prompt,
-            tools=Toolbox([*host_tools(own), *self._tools], kind.limits.tools),
+            tools=Toolbox([*host_tools(own), *self._tools], self._reserved, kind.limits.tools),
             complaints=self._complaints,
             budget=kind.limits.token_budget,
             max_turns=kind.limits.max_turns,

@@ -16,6 +16,7 @@ from langchain.agents.middleware import (
 )
 
 from deerflow.agents.file_tools import WorkspaceFinder
+from deerflow.agents.guards import tool_guards
 from deerflow.agents.middlewares.approval_refusal import ApprovalRefusal
 from deerflow.agents.middlewares.approvals import Approvals
 from deerflow.agents.middlewares.run_limits import RunLimits
@@ -38,6 +39,7 @@ class StackPlan:
     budget: TokenBudgetConfig
     max_turns: int | None
     approvals: Sequence[Middleware]
+    todo_list: Sequence[Middleware]
     compaction: Sequence[Middleware]
     memory: Sequence[Middleware]
     application: Sequence[Middleware]
@@ -54,9 +56,11 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
         *placed.model_logical,
         *plan.compaction,
         *plan.memory,
+        *plan.todo_list,
         ToolOutputLimit(plan.workspace_of),
         ToolFailures(),
         *plan.approvals,
+        *tool_guards(plan.config.guards),
         *plan.application,
         TranscriptRepair(),
         *placed.standard,

@@ -11,32 +11,39 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
 
 from deerflow.agents.file_tools.build import FILE_TOOLS
+from deerflow.agents.guards import TODO_TOOL_NAME
 from deerflow.agents.tool_owners import HOST, Complaint, OwnedTool, ToolOwner, one_per_name
 from deerflow.agents.tool_sides import both_sided
+from deerflow.config.guards import GuardsConfig
 from deerflow.extensions.placement import Placements
 
 TASK_TOOL_NAME = "task"
 
-HOST_NAMES: Mapping[str, ToolOwner] = dict.fromkeys(
-    (*(tool.name for tool in FILE_TOOLS), TASK_TOOL_NAME), HOST
-)
-"""Names that are the host's in every agent, also in one that lacks the tool."""
+
+def host_names(guards: GuardsConfig) -> Mapping[str, ToolOwner]:
+    """Names that are the host's in every agent, also in one that lacks the tool."""
+    names = [*(tool.name for tool in FILE_TOOLS), TASK_TOOL_NAME]
+    if guards.todo_list:
+        names.append(TODO_TOOL_NAME)
+    return dict.fromkeys(names, HOST)
 
 
 @dataclass(frozen=True)
 class Toolbox:
     """What an agent was planned with.
 
-    `offered` are the tools of the host and the operator, `allowed` the names of them that it may use: None
-    for all. What an extension or the application's own middlewares bring comes with them, and is not asked.
+    `offered` are the tools of the host and the operator, `reserved` the names that are the host's, `allowed`
+    those that the agent may use: None for all. What an extension or the application's own middlewares bring
+    comes with them, and is not asked.
     """
 
     offered: Sequence[OwnedTool]
+    reserved: Mapping[str, ToolOwner]
     allowed: tuple[str, ...] | None = None
 
     def with_brought(self, brought: Sequence[OwnedTool], complain: Complaint) -> list[OwnedTool]:
         """All tools of the agent, those of its middlewares last."""
-        everything = one_per_name([*self.offered, *brought], complain, taken=HOST_NAMES)
+        everything = one_per_name([*self.offered, *brought], complain, taken=self.reserved)
         return [owned for owned in everything if self._permits(owned) or owned in brought]
 
     def _permits(self, owned: OwnedTool) -> bool:

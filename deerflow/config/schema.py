@@ -22,6 +22,7 @@ from deerflow.config.fields import (
     own_copy,
     refusal,
 )
+from deerflow.config.guards import GuardsConfig
 from deerflow.config.home import find_home, thread_folder
 from deerflow.config.limits import SubagentsConfig, TokenBudgetConfig
 from deerflow.config.mcp import McpConfig
@@ -147,6 +148,12 @@ class ShutdownConfig(Section):
     drain_seconds: Seconds = 10
 
 
+class FilesConfig(Section):
+    """What people may put into the files of a thread: `max_bytes` is the most that one file may have."""
+
+    max_bytes: PositiveInt = 104_857_600
+
+
 class ExtensionsConfig(Section):
     """The application's own middlewares (`module:Class`), and the time for an extension's hook."""
 
@@ -163,6 +170,7 @@ class AppConfig(Section):
     models: tuple[ModelRecord, ...] = (OFFLINE_MODEL,)
     tools: tuple[ToolRecord, ...] = ()
     mcp: McpConfig = McpConfig()
+    guards: GuardsConfig = GuardsConfig()
     subagents: SubagentsConfig = SubagentsConfig()
     token_budget: TokenBudgetConfig = TokenBudgetConfig()
     summarization: SummarizationConfig = SummarizationConfig()
@@ -172,6 +180,7 @@ class AppConfig(Section):
     database: DatabaseConfig = DatabaseConfig()
     stream: StreamConfig = StreamConfig()
     auth: AuthConfig = AuthConfig()
+    files: FilesConfig = FilesConfig()
     model_retry: ModelRetryConfig = ModelRetryConfig()
     runs: RunsConfig = RunsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()

@@ -68,6 +68,19 @@ def tell(runtime: ToolRuntime[Any, Any]) -> str:
     return "told"
 
 
+failures: list[str] = []
+"""What `flaky` raises from now on, one text for each call; without any it works."""
+
+
+@tool
+def flaky(word: str = "") -> str:
+    """Fail as often as `failures` says."""
+    began.append(word)
+    if failures:
+        raise ConnectionError(failures.pop())
+    return f"worked {word}"
+
+
 class Lookup(BaseTool):
     """A tool as a class, synchronous only."""
 
