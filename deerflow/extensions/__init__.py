@@ -3,7 +3,7 @@
 from deerflow.config import ExtensionSpec
 from deerflow.extensions.diagnostics import Diagnostic
 from deerflow.extensions.errors import ExtensionLoadError, RegistrationError, TablePrefixError
-from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+from deerflow.extensions.lifecycle import TaskHooks, notify_task_start, notify_task_stop
 from deerflow.extensions.loader import load_extensions
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.observations import (
@@ -35,6 +35,7 @@ __all__ = [
     "RunningServices",
     "TablePrefixError",
     "TablePrefixes",
+    "TaskHooks",
     "call_observed",
     "get_loaded_extensions",
     "lead_policy",

@@ -29,7 +29,8 @@ class Notification:
     """What is said, and to whom: `hook(*arguments)` of each contributor, in order.
 
     `subject` completes "failed for ..." in the log, such as `task 7f3c`; all contributors together have
-    `budget_seconds`. `snapshot` is the loading that the contributors belong to.
+    `budget_seconds`. `snapshot` is the loading that the contributors belong to. `on_first` is called when the
+    first of them is about to be, on the loop of the hooks.
     """
 
     hook: str
@@ -38,6 +39,7 @@ class Notification:
     arguments: tuple[Any, ...]
     subject: str
     budget_seconds: float = NOTIFICATION_BUDGET_SECONDS
+    on_first: Callable[[], None] | None = None
 
     def __str__(self) -> str:
         return f"{self.hook} for {self.subject}"
@@ -129,6 +131,8 @@ class Dispatch:
                 return False
             self._current = index
             self._hook_started = monotonic()
+            if index == 0 and self._notification.on_first is not None:
+                self._notification.on_first()
             return True
 
     async def _call(self, source: str, contributor: Any) -> None:

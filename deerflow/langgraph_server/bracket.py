@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
-from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.runs.request import cleaned
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -41,8 +41,9 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         scope = self._scope_for(input)
         caller = context if isinstance(context, Mapping) else {}
         outcome = TaskOutcome.FAILED
+        hooks = TaskHooks(scope.snapshot, scope.task_store, scope.task_info)
         try:
-            await notify_task_start(scope.snapshot, scope.task_store, scope.task_info)
+            await hooks.start()
             parts = super().astream(
                 _cleaned(input), config, context=runtime_context(caller, scope), **arguments
             )
@@ -54,8 +55,7 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             outcome = TaskOutcome.ABORTED
             raise
         finally:
-            stop = notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, outcome)
-            await uninterrupted(stop, name=f"on_task_stop of run {scope.task_info.run_id}")
+            await uninterrupted(hooks.stop(outcome), name=f"on_task_stop of run {scope.task_info.run_id}")
 
     def _scope_for(self, graph_input: Any) -> RunScope:
         answers = isinstance(graph_input, Command) and graph_input.resume is not None

@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from deerflow.agents.run_scope import RunScope
 from deerflow.config.request import RequestOptions
+from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.record import NewRunEvent, RunRecord, RunStatus, ThreadRecord
@@ -49,7 +50,7 @@ class ActiveRun:
     supervisor: asyncio.Task[None] | None = None
     naming: Naming | None = None
     scope: RunScope | None = None
-    start_was_notified: bool = False
+    hooks: TaskHooks | None = None
     stop_reason: str | None = None
     ending: Ending | None = None
     closing_events: list[NewRunEvent] = field(default_factory=list)

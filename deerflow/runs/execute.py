@@ -15,7 +15,7 @@ from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import abandon
 from deerflow.errors import DeerFlowError
 from deerflow.extensions import LoadedExtensions
-from deerflow.extensions.lifecycle import notify_task_start
+from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.extensions.policy import lead_policy
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending, completed, ending_of
@@ -72,8 +72,8 @@ async def execute(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Endin
     memory = await parts.memory.known(run.user_id) if parts.memory is not None else ""
     scope = run.scope = open_scope(run, snapshot, parts, memory=memory)
     context = runtime_context(_known_options(run), scope)
-    run.start_was_notified = True
-    await notify_task_start(snapshot, scope.task_store, scope.task_info)
+    run.hooks = TaskHooks(snapshot, scope.task_store, scope.task_info)
+    await run.hooks.start()
     assembly = await parts.assembler.lead(snapshot, run.options)
     run.naming = begin_naming(
         run.request, run.thread, scope, parts.config.title, parts.assembler.system_models

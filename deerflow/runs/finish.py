@@ -11,7 +11,6 @@ from functools import partial
 from deerflow_extension_api import TaskOutcome
 
 from deerflow.errors import NotFoundError
-from deerflow.extensions.lifecycle import notify_task_stop
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.memory import Conversation
@@ -98,9 +97,8 @@ async def _name_thread(naming: Naming, run: ActiveRun, parts: RunParts) -> None:
 
 
 async def _notify_stop(run: ActiveRun, ending: Ending) -> None:
-    scope = run.scope
-    if scope is not None and run.start_was_notified:
-        await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, ending.outcome)
+    if run.hooks is not None:
+        await run.hooks.stop(ending.outcome)
 
 
 async def _remember(run: ActiveRun, ending: Ending, parts: RunParts) -> None:

@@ -22,7 +22,7 @@ from deerflow.agents.subagents.catalogue import SubagentType
 from deerflow.cancellation import stop_task, uninterrupted
 from deerflow.errors import UnavailableError
 from deerflow.extensions import LoadedExtensions
-from deerflow.extensions.lifecycle import notify_task_start, notify_task_stop
+from deerflow.extensions.lifecycle import TaskHooks
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ class _Child:
     kind: SubagentType
     execution_id: str
     scope: RunScope
+    hooks: TaskHooks
     answer: str = ""
     stop_reason: str | None = None
     model_name: str | None = None
@@ -152,14 +153,14 @@ def _child_of(order: Delegation, kind: SubagentType) -> _Child:
         delegations=Delegations(limit=0),
         user_id=parent.user_id,
     )
-    return _Child(order, kind, execution_id, scope)
+    return _Child(order, kind, execution_id, scope, TaskHooks(scope.snapshot, scope.task_store, info))
 
 
 async def _run(child: _Child, crew: Crew) -> DelegationResult:
     child.emit("task_started", description=child.order.description)
     result = DelegationResult("cancelled", error="the run was stopped")
     try:
-        await notify_task_start(child.scope.snapshot, child.scope.task_store, child.scope.task_info)
+        await child.hooks.start()
         result = await _watch(child, crew)
     except Exception as error:
         logger.exception("subagent %s could not be run", child.execution_id)
@@ -241,7 +242,7 @@ def _result_of(child: _Child, story: asyncio.Task[None], *, expired: bool) -> De
 
 async def _finish(child: _Child, result: DelegationResult) -> None:
     scope = child.scope
-    await notify_task_stop(scope.snapshot, scope.task_store, scope.task_info, _OUTCOMES[result.status])
+    await child.hooks.stop(_OUTCOMES[result.status])
     child.order.parent.usage.add(scope.usage.as_dict())
     details: dict[str, Any] = {"usage": scope.usage.as_dict()}
     if result.error is not None:
