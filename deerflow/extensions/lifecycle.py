@@ -45,8 +45,8 @@ async def notify_task_start(
     *,
     on_first: Callable[[], None] | None = None,
 ) -> None:
-    await _notify(snapshot, "on_task_start", (task_store, info), on_first)
     """Call every `on_task_start`, within 3 seconds in all; `on_first` just before the first is called."""
+    await _notify(snapshot, "on_task_start", (task_store, info), on_first)
 
 
 async def notify_task_stop(
