@@ -13,6 +13,7 @@ from typing import Any
 from deerflow_extension_api import ExtensionRuntimeDeps
 from langchain.agents.middleware import AgentMiddleware
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
 
 from deerflow.agents.lead import Assembler
 from deerflow.agents.mcp import open_mcp_tools
@@ -62,6 +63,7 @@ class Host:
     config: AppConfig
     database: Database
     checkpointer: BaseCheckpointSaver[Any]
+    store: BaseStore
     assembler: Assembler
     runs: RunService
     states: ThreadStates
@@ -78,10 +80,11 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         )
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
         checkpointer.fence = presence.may_write
+        store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
         assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
-        memory = await _open_memory(config, assembler, stack)
+        memory = MemoryService(config, store, assembler.system_models) if config.memory.enabled else None
         loop = None
         if options.owns_notification_loop:
             loop = register_notification_loop(snapshot=options.services_of)
@@ -100,22 +103,13 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         runs = RunService(parts)
         try:
             await stack.enter_async_context(watching(runs, presence))
-            yield Host(config, database, checkpointer, assembler, runs, ThreadStates(parts, runs))
+            yield Host(config, database, checkpointer, store, assembler, runs, ThreadStates(parts, runs))
         finally:
             drain_seconds = options.drain_seconds
             if drain_seconds is None:
                 drain_seconds = config.shutdown.drain_seconds
             shutdown = _Shutdown(runs, drain_seconds, loop, memory, services)
             await uninterrupted(shutdown.run(), name="host shutdown")
-
-
-async def _open_memory(
-    config: AppConfig, assembler: Assembler, stack: AsyncExitStack
-) -> MemoryService | None:
-    if not config.memory.enabled:
-        return None
-    store = await stack.enter_async_context(open_store(config))
-    return MemoryService(config, store, assembler.system_models)
 
 
 async def _start_services(

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 
 from deerflow.config import AppConfig, config_from
 from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
+from deerflow.gateway.assistants import system_assistant
 from deerflow.gateway.authentication import DOCUMENTATION_PATHS, PUBLIC_PATHS, Authentication
 from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
@@ -25,6 +26,7 @@ from deerflow.gateway.routes import (
     assistants,
     auth,
     stateless_runs,
+    store,
     system,
     thread_runs,
     thread_state,
@@ -66,7 +68,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     """The host's own routes, those first that are asked for most: a request tries one after the other."""
-    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, system, auth)
+    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, store, system, auth)
     routers = [resource.router for resource in resources]
     if with_users:
         routers.append(auth.login_router)
@@ -100,6 +102,7 @@ def _lifespan_of(config: AppConfig, loaded: LoadedExtensions) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_host(config, options) as host:
+            app.state.system_assistant = await system_assistant(host)
             app.state.host = host
             yield
         app.state.host = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from starlette.exceptions import HTTPException
 
 from deerflow.errors import InvalidRequestError
-from deerflow.gateway.assistants import resolve_assistant
+from deerflow.gateway.options import known_config, known_options, options_in
+from deerflow.persistence.assistants import AssistantRecord
 from deerflow.runs.request import RunRequest, checked_id
 
 MAX_DELAY_SECONDS = 7 * 24 * 3600
@@ -98,16 +97,16 @@ class StatelessRunBody(RunBody):
     on_completion: Literal["delete", "keep"] | None = None
 
 
-def run_request(body: RunBody, thread_id: str, user_id: str | None) -> RunRequest:
-    """The run that `body` asks for on a thread."""
+def run_request(body: RunBody, thread_id: str, user_id: str | None, assistant: AssistantRecord) -> RunRequest:
+    """The run that `body` asks for on a thread: what it does not say, the assistant says."""
     return RunRequest(
         thread_id=thread_id,
         user_id=user_id,
-        assistant_id=resolve_assistant(body.assistant_id),
+        assistant_id=assistant.assistant_id,
         input=body.input,
         command=None if body.command is None else body.command.model_dump(),
-        context=_options(body),
-        config=_without_configurable(body.config),
+        context=known_options(assistant.context | options_in(body.config, body.context)),
+        config=known_config(assistant.config | (body.config or {})),
         metadata=body.metadata or {},
         stream_modes=_stream_modes(body),
         stream_subgraphs=bool(body.stream_subgraphs),
@@ -150,27 +149,3 @@ def _checkpoint_id(body: RunBody, thread_id: str) -> str | None:
     if body.checkpoint_id is None:
         return named
     return checked_id(body.checkpoint_id, "checkpoint_id")
-
-
-def _options(body: RunBody) -> Mapping[str, Any]:
-    """What the run may be asked for: it comes as context, or in LangGraph's older place for it."""
-    configurable = (body.config or {}).get("configurable") or {}
-    if not isinstance(configurable, dict):
-        raise InvalidRequestError("config.configurable: an object is needed")
-    options = _without_reserved(configurable)
-    context = _without_reserved(body.context or {})
-    if options and context and options != context:
-        raise HTTPException(400, "config.configurable and context say different things; use context alone")
-    return context or options
-
-
-def _without_reserved(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if not _is_reserved(key)}
-
-
-def _is_reserved(key: str) -> bool:
-    return key.startswith(("__", "checkpoint_", "langgraph_")) or key in {"thread_id", "run_id", "user_id"}
-
-
-def _without_configurable(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in (config or {}).items() if key != "configurable"}

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from langgraph.types import StateUpdate
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from deerflow.gateway.not_offered import NotOffered
+from deerflow.gateway.pages import Limit, Offset
 from deerflow.gateway.run_bodies import CheckpointBody
+from deerflow.gateway.selection import Extract
 from deerflow.runs.record import ThreadStatus
 
 Object = dict[str, Any]
-Limit = Annotated[int, Field(ge=1, le=1000)]
-Offset = Annotated[int, Field(ge=0)]
-
-
-def _refuse(value: Any) -> None:
-    if value is not None:
-        raise ValueError("this server does not offer it; leave it out")
-
-
-NotOffered = Annotated[None, BeforeValidator(_refuse)]
 
 
 class _Body(BaseModel):
@@ -66,7 +59,7 @@ class ThreadFilterBody(_Body):
 
     metadata: Object | None = None
     status: ThreadStatus | None = None
-    values: NotOffered = None
+    values: Object | None = None
 
 
 class ThreadSearchBody(ThreadFilterBody):
@@ -78,14 +71,14 @@ class ThreadSearchBody(ThreadFilterBody):
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[str] | None = None
-    extract: NotOffered = None
+    extract: Extract | None = None
 
 
 class PruneBody(_Body):
-    """Threads to be removed."""
+    """Threads to be removed, or of whose history only the newest state is to be kept."""
 
     thread_ids: Annotated[list[str], Field(max_length=1000)]
-    strategy: Literal["delete"] = "delete"
+    strategy: Literal["delete", "keep_latest"] = "delete"
 
 
 class StateAtBody(_Body):
@@ -93,7 +86,7 @@ class StateAtBody(_Body):
 
     checkpoint: CheckpointBody
     subgraphs: bool | None = None
-    select: NotOffered = None
+    select: list[str] | None = None
 
 
 class StateUpdateBody(_Body):
@@ -112,4 +105,4 @@ class HistoryBody(_Body):
     before: str | CheckpointBody | None = None
     metadata: Object | None = None
     checkpoint: CheckpointBody | None = None
-    select: NotOffered = None
+    select: list[str] | None = None

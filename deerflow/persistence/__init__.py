@@ -1,6 +1,7 @@
 """The host's database: the only package that speaks SQL."""
 
 from deerflow.persistence.accounts import Accounts
+from deerflow.persistence.assistants import Assistants
 from deerflow.persistence.checkpoint_upkeep import (
     copy_checkpoints,
     delete_checkpoints,
@@ -16,6 +17,7 @@ from deerflow.persistence.schema import host_table_names, upgrade_database
 
 __all__ = [
     "Accounts",
+    "Assistants",
     "Database",
     "DatabaseLocation",
     "DatabaseUnavailableError",

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
-from deerflow.persistence.columns import dump_json
+from deerflow.persistence.matching import contains_json
 from deerflow.persistence.rows import THREAD_COLUMNS, thread_from, values_of
 from deerflow.persistence.tables import threads
 from deerflow.persistence.transactions import Transactions
@@ -138,14 +138,8 @@ def _matches(connection: Connection, query: ThreadQuery) -> ColumnElement[bool]:
     if query.ids is not None:
         condition &= threads.c.thread_id.in_(list(query.ids))
     if query.metadata:
-        condition &= _contains(connection, dict(query.metadata))
+        condition &= contains_json(connection, threads.c.metadata, query.metadata)
     return condition
-
-
-def _contains(connection: Connection, metadata: dict[str, Any]) -> ColumnElement[bool]:
-    if connection.dialect.name == "postgresql":
-        return threads.c.metadata.op("@>")(bindparam("part", metadata, type_=postgresql.JSONB))
-    return func.json_contains(threads.c.metadata, dump_json(metadata))
 
 
 def merge_metadata(

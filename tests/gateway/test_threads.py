@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from support.gateways import ASKING, SLOW, UNKNOWN_ID, GatewayClient, answer, gateway
 
+from deerflow.gateway import thread_search
+
 
 async def test_new_thread_has_the_fields_that_clients_expect(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
@@ -116,7 +118,7 @@ async def test_search_gives_only_what_is_selected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"limit": 0}, {"limit": 10_000}, {"offset": -1}, {"sort_by": "colour"}, {"values": {"a": 1}}]
+    "body", [{"limit": 0}, {"limit": 10_000}, {"offset": -1}, {"sort_by": "colour"}, {"values": [1]}]
 )
 async def test_search_refuses_what_it_cannot_do_and_names_the_field(
     tmp_path: Path, body: dict[str, Any]
@@ -193,3 +195,99 @@ async def test_pruning_removes_the_named_threads_alone(tmp_path: Path) -> None:
 async def _history(client: GatewayClient, thread_id: str) -> list[Any]:
     history: list[Any] = (await client.post(f"/threads/{thread_id}/history", json={"limit": 100})).json()
     return history
+
+
+async def test_threads_are_found_by_what_their_states_hold(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        ids = [await client.thread(metadata={"n": n}) for n in range(4)]
+        for thread_id, text in zip(ids, ("one", "two", "two"), strict=False):
+            await client.say(thread_id, text)
+        said_two: dict[str, Any] = {"values": {"messages": [{"type": "human", "content": "two"}]}}
+        found = await client.post("/threads/search", json={**said_two, "limit": 1, "offset": 1})
+        assert [thread["thread_id"] for thread in found.json()] == [ids[1]]
+        assert (found.headers["x-pagination-total"], "x-pagination-next" in found.headers) == ("2", False)
+        first = await client.post("/threads/search", json={**said_two, "limit": 1, "select": ["thread_id"]})
+        assert (first.json(), first.headers["x-pagination-next"]) == ([{"thread_id": ids[2]}], "1")
+        assert (await client.post("/threads/count", json=said_two)).json() == 2
+        assert (await client.post("/threads/count", json={**said_two, "metadata": {"n": 1}})).json() == 1
+        assert (await client.post("/threads/count", json={"values": {}})).json() == 4
+
+
+async def test_states_of_too_many_threads_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_search, "MAX_STATES_READ", 2)
+    async with gateway(tmp_path) as client:
+        for n in range(3):
+            await client.thread(metadata={"n": n})
+        refused = await client.post("/threads/search", json={"values": {"a": 1}})
+        assert refused.status_code == 422
+        assert "narrow" in refused.json()["detail"]
+        narrow = await client.post("/threads/search", json={"values": {"a": 1}, "metadata": {"n": 1}})
+        assert narrow.json() == []
+
+
+async def test_values_are_lifted_out_of_threads_by_paths(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        await client.say(await client.thread(metadata={"tags": ["a", "b"]}), "hello")
+        messages = {"last": "values.messages[-1].content", "first": "values.messages[0].type"}
+        metadata = {"tag": "metadata.tags[1]", "all": "metadata.tags"}
+        missing = {"beyond": "values.messages[9]", "nothing": "config.x.y[0]", "none": "interrupts.z"}
+        paths = messages | metadata | missing
+        body = {"extract": paths, "select": ["status"]}
+        (thread,) = (await client.post("/threads/search", json=body)).json()
+        assert thread == {
+            "status": "idle",
+            "extracted": {
+                "last": "echo: hello", "first": "human", "tag": "b", "all": ["a", "b"],
+                "beyond": None, "nothing": None, "none": None,
+            },
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "extract",
+    [
+        *({"a": "thread_id"}, {"a": ""}, {"a": "values.__class__["}, {"a b": "values"}, {"1": "values"}),
+        *({"a": "values[x]"}, {"a": "values..b"}, {"a": 1}, {f"a{n}": "values" for n in range(11)}),
+    ],
+)
+async def test_senseless_paths_are_refused(tmp_path: Path, extract: Any) -> None:
+    async with gateway(tmp_path) as client:
+        response = await client.post("/threads/search", json={"extract": extract})
+        assert response.status_code == 422
+        assert "extract" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_pruning_to_the_newest_state_forgets_the_older_ones(tmp_path: Path, backend: str) -> None:
+    async with gateway(tmp_path, [SLOW], database={"backend": backend}) as client:
+        pruned, other, busy = [await client.thread() for _ in range(3)]
+        for thread_id in (pruned, other):
+            await client.say(thread_id, "hello")
+        await client.start(busy, "slow")
+        before = (await client.get(f"/threads/{pruned}/state")).json()
+        body = {"thread_ids": [pruned, busy, UNKNOWN_ID], "strategy": "keep_latest"}
+        assert (await client.post("/threads/prune", json=body)).json() == {"pruned_count": 1}
+        after = (await client.get(f"/threads/{pruned}/state")).json()
+        assert after["values"] == before["values"]
+        assert (len(await _history(client, pruned)), len(await _history(client, other)) > 1) == (1, True)
+        assert answer(await client.say(pruned, "again")) == "echo: again"
+
+
+async def test_states_show_only_what_is_selected(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        thread_id = await client.thread()
+        await client.say(thread_id, "hello")
+        path = f"/threads/{thread_id}"
+        state = (await client.get(f"{path}/state")).json()
+        part = (await client.get(f"{path}/state", params={"select": ["next", "values.messages"]})).json()
+        assert part == {"next": [], "values": {"messages": state["values"]["messages"]}}
+        none = (await client.get(f"{path}/state", params={"select": "values.nothing"})).json()
+        assert none == {"values": {}}
+        history = (await client.post(f"{path}/history", json={"select": ["created_at"]})).json()
+        assert history[0] == {"created_at": state["created_at"]}
+        body = {"checkpoint": state["checkpoint"], "select": ["checkpoint"]}
+        at = await client.post(f"{path}/state/checkpoint", json=body)
+        assert at.json() == {"checkpoint": state["checkpoint"]}
+        assert (await client.get(f"{path}/state", params={"select": "colour"})).status_code == 422

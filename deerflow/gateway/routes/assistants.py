@@ -1,92 +1,135 @@
-"""Assistants: the system's own, which can be read and not changed."""
+"""Assistants: those of the caller, and the system's, which can be read and not changed."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Any
+from uuid import uuid4
 
 from fastapi import APIRouter
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.config import RequestOptions
-from deerflow.errors import InvalidRequestError
+from deerflow.config.request import parse_request_options
+from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.extensions import get_loaded_extensions
-from deerflow.gateway.assistants import resolve_assistant, system_assistant
-from deerflow.gateway.current import host_of
+from deerflow.gateway.assistant_bodies import (
+    AssistantBody,
+    AssistantFilterBody,
+    AssistantPatchBody,
+    AssistantSearchBody,
+    LatestBody,
+    VersionsBody,
+)
+from deerflow.gateway.assistants import (
+    assistant_json,
+    assistant_of,
+    assistants_of,
+    changeable_assistant,
+    check_graph,
+    options_of,
+)
+from deerflow.gateway.current import host_of, owner_of, visible_to
 from deerflow.gateway.graph_schemas import graph_drawing, graph_schemas
 from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.options import options_in, without_configurable
 from deerflow.gateway.pages import page_headers
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import selected
-from deerflow.persistence.containment import contains
-from deerflow.runs.request import GRAPH_ID
+from deerflow.gateway.threads_of_assistants import remove_threads_of
+from deerflow.persistence.assistants import AssistantQuery, AssistantRecord
+from deerflow.runs.record import utc_now
+from deerflow.runs.request import checked_id
 
 router = APIRouter(route_class=GatewayRoute, tags=["assistants"], prefix="/assistants")
 
 MAX_XRAY = 10
 
 
-class FilterBody(BaseModel):
-    """Which assistants are meant."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    graph_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    name: str | None = None
-
-
-class SearchBody(FilterBody):
-    """Which assistants to list, and how much of them."""
-
-    limit: Annotated[int, Field(ge=1, le=1000)] = 10
-    offset: Annotated[int, Field(ge=0)] = 0
-    sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
-
-
-class VersionsBody(BaseModel):
-    """Which versions to list."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    metadata: dict[str, Any] | None = None
-    limit: Annotated[int, Field(ge=1, le=1000)] = 10
-    offset: Annotated[int, Field(ge=0)] = 0
+@router.post("")
+async def create(request: Request, body: AssistantBody) -> Response:
+    """A new assistant; with `if_exists: do_nothing` the one that is there."""
+    assistant_id, now = str(uuid4()), utc_now()
+    if body.assistant_id is not None:
+        assistant_id = checked_id(body.assistant_id, "assistant_id")
+    assistant = AssistantRecord(assistant_id, now, now, owner_of(request), **_given(request, body))
+    try:
+        return JsonResponse(assistant_json(await assistants_of(request).create(assistant)))
+    except ConflictError:
+        if body.if_exists != "do_nothing":
+            raise
+    return JsonResponse(assistant_json(await assistant_of(request, assistant_id)))
 
 
 @router.post("/search")
-async def search(body: SearchBody) -> Response:
-    """The assistants that fit."""
-    found = _matching(body)
-    page = found[body.offset : body.offset + body.limit]
-    headers = page_headers(len(found), body.offset, len(page))
-    return JsonResponse(selected(page, body.select), headers=headers)
+async def search(request: Request, body: AssistantSearchBody) -> Response:
+    """The assistants that fit, the newest first unless asked otherwise."""
+    check_graph(body.graph_id)
+    query = AssistantQuery(
+        visible_to=visible_to(request),
+        graph_id=body.graph_id,
+        name=body.name,
+        metadata=body.metadata,
+        limit=body.limit,
+        offset=body.offset,
+        sort_by=body.sort_by or "created_at",
+        sort_order=body.sort_order or "desc",
+    )
+    found = await assistants_of(request).search(query)
+    headers = page_headers(await assistants_of(request).count(query), body.offset, len(found))
+    return JsonResponse(selected(list(map(assistant_json, found)), body.select), headers=headers)
 
 
 @router.post("/count")
-async def count(body: FilterBody) -> Response:
+async def count(request: Request, body: AssistantFilterBody) -> Response:
     """How many assistants fit."""
-    return JsonResponse(len(_matching(body)))
+    check_graph(body.graph_id)
+    query = AssistantQuery(visible_to(request), body.graph_id, body.name, body.metadata)
+    return JsonResponse(await assistants_of(request).count(query))
 
 
 @router.get("/{assistant_id}")
-async def get(assistant_id: str) -> Response:
+async def get(request: Request, assistant_id: str) -> Response:
     """One assistant."""
-    resolve_assistant(assistant_id)
-    return JsonResponse(system_assistant())
+    return JsonResponse(assistant_json(await assistant_of(request, assistant_id)))
+
+
+@router.patch("/{assistant_id}")
+async def patch(request: Request, assistant_id: str, body: AssistantPatchBody) -> Response:
+    """Add a version with the changes; it is the one that counts from now on."""
+    assistant = await changeable_assistant(request, assistant_id)
+    patched = await assistants_of(request).patch(assistant.assistant_id, _given(request, body))
+    return JsonResponse(assistant_json(patched))
+
+
+@router.delete("/{assistant_id}")
+async def delete(request: Request, assistant_id: str, delete_threads: bool = False) -> Response:
+    """Remove an assistant with its versions; with `delete_threads` the threads that it ran on last, too."""
+    assistant = await changeable_assistant(request, assistant_id)
+    if not await assistants_of(request).delete(assistant.assistant_id):
+        raise NotFoundError(f"there is no assistant {assistant.assistant_id}")
+    if delete_threads:
+        await remove_threads_of(request, assistant)
+    return Response(status_code=204)
 
 
 @router.post("/{assistant_id}/versions")
-async def versions(assistant_id: str, body: VersionsBody) -> Response:
+async def versions(request: Request, assistant_id: str, body: VersionsBody) -> Response:
     """The versions of an assistant, the newest first."""
-    resolve_assistant(assistant_id)
-    page = [system_assistant()][body.offset : body.offset + body.limit]
-    return JsonResponse([item for item in page if contains(item["metadata"], body.metadata or {})])
+    assistant = await assistant_of(request, assistant_id)
+    found = await assistants_of(request).versions(
+        assistant.assistant_id, metadata=body.metadata, limit=body.limit, offset=body.offset
+    )
+    return JsonResponse(list(map(assistant_json, found)))
+
+
+@router.post("/{assistant_id}/latest")
+async def set_latest(request: Request, assistant_id: str, body: LatestBody) -> Response:
+    """Let a version be the one that counts."""
+    assistant = await changeable_assistant(request, assistant_id)
+    changed = await assistants_of(request).set_latest(assistant.assistant_id, body.version)
+    return JsonResponse(assistant_json(changed))
 
 
 @router.get("/{assistant_id}/graph")
@@ -118,19 +161,21 @@ async def subgraphs(
 
 
 async def _graph(request: Request, assistant_id: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    resolve_assistant(assistant_id)
-    assembly = await host_of(request).assembler.lead(get_loaded_extensions(), RequestOptions())
+    options = options_of(request, await assistant_of(request, assistant_id))
+    assembly = await host_of(request).assembler.lead(get_loaded_extensions(), options)
     return assembly.graph
 
 
-def _matching(body: FilterBody) -> list[dict[str, Any]]:
-    if body.graph_id not in (None, GRAPH_ID):
-        return []
-    assistant = system_assistant()
-    fits = (body.name or "").lower() in assistant["name"] and contains(
-        assistant["metadata"], body.metadata or {}
-    )
-    return [assistant] if fits else []
+def _given(request: Request, body: AssistantPatchBody) -> dict[str, Any]:
+    """What the body says of an assistant, in the form that is kept."""
+    check_graph(body.graph_id)
+    given = body.model_dump(include={"graph_id", "metadata", "name", "description"}, exclude_none=True)
+    if body.config is not None:
+        given["config"] = without_configurable(body.config)
+    if body.context is not None or "configurable" in (body.config or {}):
+        given["context"] = options_in(body.config, body.context)
+        parse_request_options(given["context"], host_of(request).config)
+    return given
 
 
 def _xray(value: str) -> int | bool:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import InvalidRequestError, NotFoundError
+from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.following import Following, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
@@ -80,7 +81,8 @@ async def cancel(request: Request, body: CancelBody, action: CancelAction = "int
 async def _start(request: Request, body: StatelessRunBody) -> ActiveRun:
     if body.command is not None and body.command.resume is not None:
         raise HTTPException(400, "command.resume: name the thread whose run is to go on")
-    asked = run_request(body, str(uuid4()), owner_of(request))
+    assistant = await assistant_of(request, body.assistant_id)
+    asked = run_request(body, str(uuid4()), owner_of(request), assistant)
     is_temporary = body.on_completion != "keep"
     durability = asked.durability or ("exit" if is_temporary else None)
     return await host_of(request).runs.start(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
+from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
 from deerflow.gateway.following import Following, find_run, join_run, locations, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
@@ -145,15 +145,23 @@ def _check_was_stopped(run: Any) -> None:
 
 
 async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
-    asked = run_request(body, checked_id(thread_id, "thread_id"), owner_of(request))
-    try:
-        return await host_of(request).runs.start(asked)
-    except NotFoundError:
-        if visible_to(request) is not None:
-            raise
-    # Whoever may see everything runs on other people's threads in their name.
-    thread = await thread_of(request, asked.thread_id)
-    return await host_of(request).runs.start(replace(asked, user_id=thread.user_id))
+    thread_id = checked_id(thread_id, "thread_id")
+    assistant = await assistant_of(request, body.assistant_id)
+    asked = run_request(body, thread_id, await _run_owner(request, thread_id), assistant)
+    return await host_of(request).runs.start(asked)
+
+
+async def _run_owner(request: Request, thread_id: str) -> str | None:
+    """Who owns what runs on a thread: its owner, also where an administrator starts it.
+
+    A stranger learns here that there is no such thread, before anything is stopped for the new run.
+    """
+    thread = await host_of(request).database.stores.threads.get(thread_id)
+    if thread is None:
+        return owner_of(request)
+    if visible_to(request) not in (None, thread.user_id):
+        raise NotFoundError(f"there is no thread {thread_id}")
+    return thread.user_id
 
 
 def _stream_modes(given: list[str] | None) -> list[str]:

@@ -12,30 +12,35 @@ from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.run_bodies import CheckpointBody, checkpoint_id_of
+from deerflow.gateway.selection import selected_state
 from deerflow.gateway.shapes import checkpoint_json, state_json
 from deerflow.gateway.thread_bodies import HistoryBody, StateAtBody, StateUpdateBody
 from deerflow.runs.request import checked_id
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/{thread_id}")
 
+Select = Annotated[list[str] | None, Query()]
+
 
 @router.get("/state")
-async def get(request: Request, thread_id: str, subgraphs: bool = False) -> Response:
+async def get(request: Request, thread_id: str, subgraphs: bool = False, select: Select = None) -> Response:
     """The newest state; before the first run an empty one."""
-    return await _state(request, thread_id, None, subgraphs)
+    return await _state(request, thread_id, None, subgraphs, select)
 
 
 @router.get("/state/{checkpoint_id}")
-async def get_at(request: Request, thread_id: str, checkpoint_id: str, subgraphs: bool = False) -> Response:
+async def get_at(
+    request: Request, thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Select = None
+) -> Response:
     """The state at a checkpoint."""
-    return await _state(request, thread_id, checked_id(checkpoint_id, "checkpoint_id"), subgraphs)
+    return await _state(request, thread_id, checked_id(checkpoint_id, "checkpoint_id"), subgraphs, select)
 
 
 @router.post("/state/checkpoint")
 async def post_at(request: Request, thread_id: str, body: StateAtBody) -> Response:
     """The state at a checkpoint, which is given as a whole."""
     checkpoint_id = checkpoint_id_of(body.checkpoint, checked_id(thread_id, "thread_id"))
-    return await _state(request, thread_id, checkpoint_id, bool(body.subgraphs))
+    return await _state(request, thread_id, checkpoint_id, bool(body.subgraphs), body.select)
 
 
 @router.post("/state")
@@ -85,10 +90,12 @@ async def post_history(request: Request, thread_id: str, body: HistoryBody) -> R
         checkpoint_id=checkpoint_id_of(body.checkpoint, thread.thread_id),
         metadata=body.metadata,
     )
-    return JsonResponse([state_json(state) for state in states])
+    return JsonResponse([selected_state(state_json(state), body.select) for state in states])
 
 
-async def _state(request: Request, thread_id: str, checkpoint_id: str | None, subgraphs: bool) -> Response:
+async def _state(
+    request: Request, thread_id: str, checkpoint_id: str | None, subgraphs: bool, select: list[str] | None
+) -> Response:
     thread = await thread_of(request, thread_id)
     state = await host_of(request).states.read(thread, checkpoint_id=checkpoint_id, subgraphs=subgraphs)
-    return JsonResponse(state_json(state))
+    return JsonResponse(selected_state(state_json(state), select))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 from uuid import uuid4
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.errors import DeerFlowError, NotFoundError
+from deerflow.errors import ConflictError, DeerFlowError, NotFoundError
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import page_headers
 from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.selection import selected
+from deerflow.gateway.selection import extracted, selected
 from deerflow.gateway.shapes import thread_json
 from deerflow.gateway.thread_bodies import (
     PruneBody,
@@ -23,8 +25,12 @@ from deerflow.gateway.thread_bodies import (
     ThreadPatchBody,
     ThreadSearchBody,
 )
+from deerflow.gateway.thread_search import count_threads, find_threads
+from deerflow.host import Host
+from deerflow.persistence import prune_checkpoints
 from deerflow.runs.record import ThreadRecord
 from deerflow.runs.request import checked_id
+from deerflow.runs.serialize import to_json_value
 from deerflow.runs.stores import ThreadQuery
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads")
@@ -55,7 +61,6 @@ async def create(request: Request, body: ThreadBody) -> Response:
 @router.post("/search")
 async def search(request: Request, body: ThreadSearchBody) -> Response:
     """Threads with their newest states, the newest first unless asked otherwise."""
-    host = host_of(request)
     query = ThreadQuery(
         user_id=visible_to(request),
         metadata=body.metadata,
@@ -66,32 +71,33 @@ async def search(request: Request, body: ThreadSearchBody) -> Response:
         sort_by=body.sort_by or "created_at",
         sort_order=body.sort_order or "desc",
     )
-    threads = await host.database.stores.threads.search(query)
-    headers = page_headers(await host.database.stores.threads.count(query), body.offset, len(threads))
-    if body.select and not _STATE_FIELDS & set(body.select):
-        found = [thread_json(thread) for thread in threads]
-    else:
-        found = list(map(thread_json, threads, await host.states.read_many(threads)))
-    return JsonResponse(selected(found, body.select), headers=headers)
+    found = await find_threads(host_of(request), query, body.values, with_states=_needs_states(body))
+    headers = page_headers(found.total, body.offset, len(found.page))
+    items = [thread_json(item.thread, item.state) for item in found.page]
+    chosen = selected(items, body.select)
+    if body.extract:
+        pairs = zip(chosen, items, strict=True)
+        chosen = [
+            {**part, "extracted": extracted(to_json_value(whole), body.extract)} for part, whole in pairs
+        ]
+    return JsonResponse(chosen, headers=headers)
 
 
 @router.post("/count")
 async def count(request: Request, body: ThreadFilterBody) -> Response:
     """How many threads there are."""
     query = ThreadQuery(user_id=visible_to(request), metadata=body.metadata, status=body.status)
-    return JsonResponse(await host_of(request).database.stores.threads.count(query))
+    return JsonResponse(await count_threads(host_of(request), query, body.values))
 
 
 @router.post("/prune")
 async def prune(request: Request, body: PruneBody) -> Response:
-    """Remove several threads; those that are not there are passed over."""
+    """Remove several threads, or their older states; those that are not there, or busy, are passed over."""
     pruned = 0
     for thread_id in body.thread_ids:
-        try:
+        with suppress(NotFoundError, ConflictError):
             thread = await thread_of(request, thread_id)
-        except NotFoundError:
-            continue
-        pruned += await host_of(request).runs.remove(thread.thread_id)
+            pruned += await _pruned(host_of(request), thread, body.strategy)
     return JsonResponse({"pruned_count": pruned})
 
 
@@ -129,6 +135,21 @@ async def copy(request: Request, thread_id: str) -> Response:
     states = host_of(request).states
     twin = await states.copy(replace(thread, user_id=owner_of(request)))
     return JsonResponse(thread_json(twin, await states.read(twin)))
+
+
+def _needs_states(body: ThreadSearchBody) -> bool:
+    paths = (body.extract or {}).values()
+    return not body.select or bool(
+        _STATE_FIELDS & set(body.select) or any(path.startswith(tuple(_STATE_FIELDS)) for path in paths)
+    )
+
+
+async def _pruned(host: Host, thread: ThreadRecord, strategy: Literal["delete", "keep_latest"]) -> bool:
+    if strategy == "delete":
+        return await host.runs.remove(thread.thread_id)
+    async with host.runs.exclusive(thread.thread_id):
+        await prune_checkpoints(host.checkpointer, thread.thread_id)
+    return True
 
 
 async def _get_or_create(request: Request, thread: ThreadRecord) -> ThreadRecord:
