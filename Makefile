@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench
+.PHONY: setup demo test check bench docs
 
 setup: $(STAMP)
 
@@ -28,3 +28,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m tests.bench
+
+docs: setup
+	$(BIN)/python docs/_site build/docs
+	$(BIN)/zensical build --strict --clean

@@ -1,0 +1,116 @@
+"""The guides do what they say: their Python runs, their commands print what stands below them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+import yaml
+from support.pages import ROOT, Block, Shell, blocks_of, commands_of, differs
+
+from deerflow.config import config_from
+from deerflow.extensions import reset_loaded_extensions
+
+# The pages about AxonX have tests of their own, and so has the contract's README.
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/guides/*.md"))]
+_BETWEEN = "\x00"
+_SECRETS = {"OPENAI_API_KEY": "sk-test", "ANTHROPIC_API_KEY": "sk-test", "DATABASE_PASSWORD": "secret"}
+
+
+def pages_with(*languages: str) -> pytest.MarkDecorator:
+    """One test for each page that has a block in one of these languages."""
+    found = [page for page in PAGES if any(block.language in languages for block in blocks_of(page))]
+    return pytest.mark.parametrize("page", found, ids=lambda page: page.stem)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A reader's working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("DEER_FLOW_CONFIG_PATH", raising=False)
+    monkeypatch.delenv("DEER_FLOW_HOME", raising=False)
+    yield tmp_path
+    reset_loaded_extensions()
+
+
+def write_files(blocks: list[Block], folder: Path) -> None:
+    """The files that a page shows."""
+    for block in blocks:
+        if block.file_name is not None:
+            file = folder / block.file_name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text)
+
+
+def scripts_of(blocks: list[Block]) -> list[tuple[Block, str | None]]:
+    """The Python blocks that are no files, each with the `text` block that follows it."""
+    return [
+        (block, after.text if after is not None and after.language == "text" else None)
+        for block, after in zip_longest(blocks, blocks[1:])
+        if block.language == "python" and block.file_name is None
+    ]
+
+
+@pages_with("python")
+def test_the_python_of_a_guide_prints_what_it_says(page: Path, folder: Path) -> None:
+    blocks = blocks_of(page)
+    scripts = scripts_of(blocks)
+    write_files(blocks, folder)
+    parts = [f"print({_BETWEEN!r}, end='')\n{block.text}" for block, _ in scripts]
+    (folder / "page.py").write_text("\n".join(parts))
+    done = subprocess.run(
+        [sys.executable, "page.py"],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.split(_BETWEEN)[1:]
+    for (block, expected), output in zip(scripts, printed, strict=True):
+        if expected is not None:
+            assert not differs(output, expected.splitlines()), f"{page.name}:{block.line} prints\n{output}"
+
+
+@pages_with("console")
+def test_the_commands_of_a_guide_print_what_it_says(page: Path, folder: Path) -> None:
+    blocks = blocks_of(page)
+    write_files(blocks, folder)
+    shell = Shell()
+    try:
+        for block in blocks:
+            for command, expected in commands_of(block):
+                wrong = differs(shell.run(command), expected)
+                assert not wrong, f"{page.name}:{block.line} `{command}` prints\n{wrong}"
+    finally:
+        shell.close()
+
+
+@pages_with("yaml", "json", "toml")
+def test_the_settings_of_a_guide_are_accepted(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in _SECRETS.items():
+        monkeypatch.setenv(name, value)
+    for block in blocks_of(page):
+        if block.language == "yaml" and not (block.file_name or "").startswith(("axonx", "broken")):
+            config_from(yaml.safe_load(block.text))
+        elif block.language == "json":
+            json.loads(block.text)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
+    assert caplog.messages == []
+
+
+def test_the_guide_shows_the_langgraph_file_of_the_repository() -> None:
+    shown = [block.text for block in blocks_of(ROOT / "docs/guides/embedder.md") if block.language == "json"]
+    assert [json.loads(text) for text in shown] == [json.loads((ROOT / "langgraph.json").read_text())]
