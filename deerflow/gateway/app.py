@@ -25,6 +25,7 @@ from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
 from deerflow.gateway.routes import (
     assistants,
     auth,
+    files,
     stateless_runs,
     store,
     system,
@@ -68,7 +69,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     """The host's own routes, those first that are asked for most: a request tries one after the other."""
-    resources = (thread_runs, threads, thread_state, stateless_runs, assistants, store, system, auth)
+    resources = (thread_runs, threads, thread_state, files, stateless_runs, assistants, store, system, auth)
     routers = [resource.router for resource in resources]
     if with_users:
         routers.append(auth.login_router)
@@ -85,14 +86,15 @@ def _middlewares(config: AppConfig) -> list[Middleware]:
         allow_headers=["*"],
         expose_headers=list(EXPOSED_HEADERS),
     )
+    limit = Middleware(BodyLimit, is_exempt=files.is_upload)
     if config.auth.mode == "none":
-        return [Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), Middleware(BodyLimit)]
+        return [Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
     public = PUBLIC_PATHS | DOCUMENTATION_PATHS if config.auth.public_docs else PUBLIC_PATHS
     return [
         origins,
         Middleware(UnexpectedErrors),
         Middleware(Authentication, public_paths=public),
-        Middleware(BodyLimit),
+        limit,
     ]
 
 

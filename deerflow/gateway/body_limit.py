@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,21 +15,26 @@ _TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes"
 
 
 class BodyLimit:
-    """Middleware that answers larger bodies with 413, before or while they are read."""
+    """Middleware that answers larger bodies with 413, before or while they are read.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Requests for which `is_exempt` is true come to a route that bounds its body itself.
+    """
+
+    def __init__(self, app: ASGIApp, is_exempt: Callable[[Scope], bool]) -> None:
         self._app = app
+        self._is_exempt = is_exempt
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or self._is_exempt(scope):
             await self._app(scope, receive, send)
-        elif _announced_bytes(scope) > MAX_BODY_BYTES:
+        elif announced_bytes(scope) > MAX_BODY_BYTES:
             await error_response(413, _TOO_LARGE)(scope, receive, send)
         else:
             await self._app(scope, _counted(receive), send)
 
 
-def _announced_bytes(scope: Scope) -> int:
+def announced_bytes(scope: Scope) -> int:
+    """The length of the body as the request gives it; 0 where it does not."""
     announced = Headers(scope=scope).get("content-length", "")
     return int(announced) if announced.isdecimal() else 0
 

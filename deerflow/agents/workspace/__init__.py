@@ -2,12 +2,14 @@
 
 from deerflow.agents.workspace.errors import FolderPathError, MissingPathError, WorkspaceError
 from deerflow.agents.workspace.paths import Parts, parts_of, shown_path
+from deerflow.agents.workspace.receiving import IncomingFile
 from deerflow.agents.workspace.space import OUTPUTS_FOLDER, Entry, Workspace
 
 __all__ = [
     "OUTPUTS_FOLDER",
     "Entry",
     "FolderPathError",
+    "IncomingFile",
     "MissingPathError",
     "Parts",
     "Workspace",

@@ -90,6 +90,14 @@ def open_regular_file(place: Place) -> int:
     raise WorkspaceError(f"{place.name()} is {kind_of(mode)}")
 
 
+def remove_file(place: Place) -> None:
+    """Remove what stands at `place`, unless it is a folder; a link goes, and what it leads to stays."""
+    with opened_folder(place.folder) as folder, _translated(place, None, folder):
+        if stat.S_ISDIR(os.stat(place.below[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+            raise FolderPathError(f"{place.name()} is a folder, and only files are removed")
+        os.unlink(place.below[-1], dir_fd=folder)
+
+
 def _create_private_folder(folder: Path) -> None:
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
     for above in reversed(missing):

@@ -15,8 +15,8 @@ from deerflow.agents.workspace.errors import WorkspaceError
 TEMPORARY_PREFIX = ".deerflow-part-"
 """Begins the names of files that are being written; nobody is shown them."""
 
-_ASIDE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE = 0o600
+ASIDE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+PRIVATE_MODE = 0o600
 _STEP_BYTES = 1 << 20
 
 
@@ -27,10 +27,12 @@ def replace_file(place: Place, content: bytes, allowance: Allowance) -> bool:
     `allowance` was given up before the rename, `AbandonedError` is raised and nothing has changed.
     """
     with opened_folder(place.folder, create=True) as folder:
-        mode = _mode_before(folder, place)
+        mode = mode_before(folder, place)
         temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
-            with os.fdopen(os.open(temporary, _ASIDE, _PRIVATE, dir_fd=folder), "wb", buffering=0) as aside:
+            with os.fdopen(
+                os.open(temporary, ASIDE_FLAGS, PRIVATE_MODE, dir_fd=folder), "wb", buffering=0
+            ) as aside:
                 _fill(aside, content, allowance)
                 if mode is not None:
                     os.fchmod(aside.fileno(), mode)
@@ -44,7 +46,8 @@ def replace_file(place: Place, content: bytes, allowance: Allowance) -> bool:
     return mode is not None
 
 
-def _mode_before(folder: int, place: Place) -> int | None:
+def mode_before(folder: int, place: Place) -> int | None:
+    """Return the permissions of the file at `place`, whose folder is open; None where there is none."""
     try:
         mode = os.stat(place.below[-1], dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:

@@ -15,9 +15,10 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from deerflow.agents.text import quoted
 from deerflow.agents.workspace.allowance import Allowance
-from deerflow.agents.workspace.descent import Place, open_regular_file, opened_folder
+from deerflow.agents.workspace.descent import Place, open_regular_file, opened_folder, remove_file
 from deerflow.agents.workspace.errors import FolderPathError, MissingPathError, WorkspaceError
 from deerflow.agents.workspace.paths import Parts, parts_of, shown_path
+from deerflow.agents.workspace.receiving import IncomingFile
 from deerflow.agents.workspace.replacing import TEMPORARY_PREFIX, replace_file
 
 OUTPUTS_FOLDER = ".outputs"
@@ -90,14 +91,24 @@ class Workspace:
         Missing folders are made. A file keeps its permissions; a new one is for this user only.
         """
         parts = _parts(path)
-        if not parts or self._holds_mounts(parts):
-            raise WorkspaceError(f"{quoted(shown_path(parts))} is a folder: give the name of a file")
-        place = self._place(parts)
-        if place.above:
-            raise WorkspaceError(f"{quoted(shown_path(parts))} is read-only: write to another name")
+        place = self._writable_place(parts)
         allowance = allowance or Allowance()
         with self.exclusive(parts, allowance):
             return replace_file(place, content, allowance)
+
+    def receive(self, path: str | Parts) -> IncomingFile:
+        """Begin to receive a file that is to stand at `path`; missing folders are made."""
+        return IncomingFile(self._writable_place(_parts(path)))
+
+    def remove(self, path: str | Parts, allowance: Allowance | None = None) -> None:
+        """Remove the file (or link) at `path`; folders stay."""
+        parts = _parts(path)
+        place = self._writable_place(parts)
+        with self.exclusive(parts, allowance or Allowance()):
+            try:
+                remove_file(place)
+            except MissingPathError:
+                raise self._missing(parts) from None
 
     @contextmanager
     def exclusive(self, path: str | Parts, allowance: Allowance) -> Iterator[None]:
@@ -127,6 +138,14 @@ class Workspace:
             f"there is no {quoted(shown_path(parts))} in the workspace: "
             + (hint if alike else "see what there is with ls or glob")
         )
+
+    def _writable_place(self, parts: Parts) -> Place:
+        if not parts or self._holds_mounts(parts):
+            raise WorkspaceError(f"{quoted(shown_path(parts))} is a folder: give the name of a file")
+        place = self._place(parts)
+        if place.above:
+            raise WorkspaceError(f"{quoted(shown_path(parts))} is read-only: write to another name")
+        return place
 
     def _place(self, parts: Parts) -> Place:
         for depth in range(len(parts), 0, -1):
