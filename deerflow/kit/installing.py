@@ -67,6 +67,7 @@ def install(place: Place, source: Source, trust: Trust, *, use: str | None, enab
         with restored_on_failure(place.environment, fetched.name, place.receipts.log):
             place.environment.install(fetched.target, fetched.name, upgrade=True, log=place.receipts.log)
             use = _choose_entry_point(fetched.name, use)
+            _refuse_second(plugins, fetched.name, use)
             fields: dict[str, object] = {"name": fetched.name, "use": use, "package": fetched.name}
             if enabled:
                 _try_out(with_appended(plugins, fields), len(plugins.records), fetched.name)
@@ -74,7 +75,7 @@ def install(place: Place, source: Source, trust: Trust, *, use: str | None, enab
                 fields["enabled"] = False
             receipt = _receipt(source, fetched, use)
             with place.receipts.keeping(receipt):
-                place.config.edit(lambda text: with_appended(_refuse_second(text, fetched.name), fields))
+                place.config.edit(lambda text: with_appended(_refuse_second(text, fetched.name, use), fields))
         place.receipts.forget_copies(fetched.name, fetched.copy)
     return receipt
 
@@ -157,9 +158,10 @@ def _folder_of(source: FolderSource | GitSource, stack: ExitStack) -> tuple[Path
     return folder, fetch_repository(source, folder)
 
 
-def _refuse_second(plugins: PluginsText, name: str) -> PluginsText:
+def _refuse_second(plugins: PluginsText, name: str, use: str | None = None) -> PluginsText:
+    """Return `plugins` where it has no record of that distribution, nor of that entry point."""
     for record in plugins.records:
-        if _distribution_of(record) == name:
+        if _distribution_of(record) == name or (use is not None and record.text("use") == use):
             raise WrongUseError(
                 f"{plugins.source}: {name} has a record already ({record.label}); upgrade that one: "
                 f"deerflow extensions upgrade {record.label}"

@@ -204,11 +204,13 @@ class ScriptedHost:
         """Start a run and wait until its model is being asked."""
         self._witness.model_is_asked.clear()
         run = await self._start(request)
-        asked = asyncio.to_thread(self._witness.model_is_asked.wait, RUN_SECONDS)
-        await asyncio.wait(
-            {asyncio.ensure_future(asked), asyncio.ensure_future(run.ended.wait())},
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        either = {
+            asyncio.create_task(self._witness.model_is_asked.wait()),
+            asyncio.create_task(run.ended.wait()),
+        }
+        await asyncio.wait(either, timeout=RUN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in either:
+            waiting.cancel()
         return run
 
     async def _start(self, request: RunRequest) -> ActiveRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,7 +102,7 @@ class Witness(
     system_calls: list[SeenSystemCall] = field(default_factory=list)
     compactions: list[CompactionEvent] = field(default_factory=list)
     assemblies: list[AgentAssemblyDescriptor] = field(default_factory=list)
-    model_is_asked: threading.Event = field(default_factory=threading.Event)
+    model_is_asked: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: dict[int, SeenTask] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -153,7 +153,10 @@ def _contributed(
     contributor: Any, app_store: ExtensionData, scope: AgentScope
 ) -> Sequence[AgentMiddleware[Any, Any]]:
     """The middlewares that the host would accept, as far as they can be told without it."""
-    placements = contributor.contribute_middlewares(app_store, AgentBuildContext(scope))
+    try:
+        placements = list(contributor.contribute_middlewares(app_store, AgentBuildContext(scope)))
+    except Exception:  # noqa: BLE001 - the run without a fault reports it
+        return []
     return [
         placement.middleware
         for placement in placements

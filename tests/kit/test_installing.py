@@ -181,6 +181,16 @@ def test_one_that_needs_configuration_is_installed_disabled(quick: ThrowAway, tm
     quick.refused("check")
 
 
+def test_an_entry_point_that_has_a_record_gets_no_second_one(quick: ThrowAway, tmp_path: Path) -> None:
+    text = "plugins:\n- {use: 'acme_audit:install', name: mine}\n"
+    (quick.work / "config.yaml").write_text(text)
+    source = write_distribution(tmp_path / "source", "acme-audit")
+    line = quick.refused("install", str(source), "--yes", status=2)
+    assert line.endswith("upgrade that one: deerflow extensions upgrade mine")
+    assert (quick.site(), _state(quick)) == ({"host.pth"}, set())
+    assert (quick.work / "config.yaml").read_text() == text
+
+
 def test_what_was_not_installed_by_command_is_listed_and_stays(quick: ThrowAway, tmp_path: Path) -> None:
     config = quick.work / "config.yaml"
     config.write_text("plugins:\n- {use: 'deerflow.cli:main', package: deerflow, name: own}\n")

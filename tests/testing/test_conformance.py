@@ -148,3 +148,13 @@ def test_a_hook_that_no_scenario_reaches_is_neither_held_nor_broken() -> None:
     conformance = check_conformance(lambda registry, config: registry.middlewares(Sometimes()))
     assert _verdicts(conformance, "NeverAsked.awrap_tool_call before its handler")["raises"] == "not reached"
     assert conformance.held
+
+
+def test_a_contributor_that_always_fails_is_found_without_a_fault() -> None:
+    class Failing(MiddlewareContributor):
+        def contribute_middlewares(self, app_store: Any, ctx: Any) -> Sequence[MiddlewarePlacement]:
+            raise KeyError("model")
+
+    conformance = check_conformance(lambda registry, config: registry.middlewares(Failing()))
+    assert _verdicts(conformance, "install(), delegation") == {"no fault": "broke"}
+    assert "contribute_middlewares() failed: 'model'" in str(conformance)

@@ -6,8 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deerflow_extension_api import ExtensionService, TaskLifecycleContributor, extension
-from langchain.agents.middleware import AgentMiddleware
+from deerflow_extension_api import (
+    ExtensionService,
+    MiddlewareContributor,
+    MiddlewarePlacement,
+    Placement,
+    TaskLifecycleContributor,
+    extension,
+)
+from langchain.agents.middleware import AgentMiddleware, hook_config
 
 from deerflow.extensions import ExtensionLoadError, get_loaded_extensions
 from deerflow.testing import (
@@ -113,6 +120,25 @@ def test_a_cancelled_run_was_asking_its_model(deerflow_host: OpenHost) -> None:
     (run,) = deerflow_host().play(CANCELLATION)
     assert (run.status, run.stop_reason, run.lead.outcome) == ("interrupted", "cancelled", "aborted")
     assert run.lead.model_calls == 1
+
+
+class Ending(AgentMiddleware[Any, Any]):
+    """Ends every run before its model is asked."""
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return {"jump_to": "end"}
+
+
+class ContributingEnding(MiddlewareContributor):
+    def contribute_middlewares(self, app_store: Any, ctx: Any) -> list[MiddlewarePlacement]:
+        return [MiddlewarePlacement(Ending(), Placement.STANDARD)]
+
+
+def test_a_run_that_ends_before_it_can_be_cancelled_is_not_waited_for(deerflow_host: OpenHost) -> None:
+    host = deerflow_host(lambda registry, config: registry.middlewares(ContributingEnding()))
+    (run,) = host.play(CANCELLATION)
+    assert (run.status, run.stop_reason, run.lead.model_calls) == ("success", None, 0)
 
 
 def test_shutdown_ends_the_run_and_then_the_services(deerflow_host: OpenHost) -> None:

@@ -33,7 +33,7 @@ def _switch(name: str, config_path: Path | None, *, enabled: bool) -> None:
     file = find_config_file(config_path)
     record = file.read().find(name)
     word = "enabled" if enabled else "disabled"
-    if record.enabled is enabled:
+    if record.fields.get("enabled", True) is enabled:
         click.echo(f"{record.label} is {word} already")
         return
     file.edit(lambda plugins: with_enabled(plugins, plugins.find(name), enabled))
