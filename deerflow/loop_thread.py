@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from functools import cache
 from typing import Any, TypeVar
 
 from deerflow.errors import DeerFlowError
@@ -67,3 +68,12 @@ class LoopThread:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+
+
+@cache
+def side_loop() -> LoopThread:
+    """The one of this process on which synchronous callers run what is asynchronous only.
+
+    One for all: what a tool or model keeps open belongs to the loop that opened it.
+    """
+    return LoopThread("deerflow synchronous calls")

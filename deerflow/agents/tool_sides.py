@@ -1,21 +1,32 @@
-"""Tools that know only the async side, made to work on both."""
+"""Tools that know only one side, made to work on both: synchronous ones never on the event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache, wraps
+from functools import partial, wraps
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManagerForToolRun
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 
-from deerflow.loop_thread import LoopThread
+from deerflow.agents.tool_threads import in_tool_thread
+from deerflow.loop_thread import side_loop
 
 
 def both_sided(tool: BaseTool) -> BaseTool:
-    """The tool itself, or a copy that can be called synchronously too."""
-    if isinstance(tool, StructuredTool | Tool) and tool.func is None and tool.coroutine is not None:
-        return tool.model_copy(update={"func": synchronous(tool.coroutine)})
-    return tool
+    """The tool itself, or a copy that has the side which it lacks."""
+    if isinstance(tool, StructuredTool | Tool):
+        if tool.func is None and tool.coroutine is not None:
+            return tool.model_copy(update={"func": synchronous(tool.coroutine)})
+        if tool.coroutine is None and tool.func is not None:
+            return tool.model_copy(update={"coroutine": _threaded(tool.func)})
+        return tool
+    if type(tool)._arun is not BaseTool._arun:
+        return tool
+    twin = tool.model_copy()
+    # Found before the method of the class, which would take one of the loop's own few threads.
+    object.__setattr__(twin, "_arun", _threaded_method(twin))
+    return twin
 
 
 def synchronous(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -23,7 +34,24 @@ def synchronous(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        return _side_loop().call(_awaited(function, arguments, named))
+        return side_loop().call(_awaited(function, arguments, named))
+
+    return call
+
+
+def _threaded(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @wraps(function)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        return await in_tool_thread(partial(function, *arguments, **named))
+
+    return call
+
+
+def _threaded_method(tool: BaseTool) -> Callable[..., Awaitable[Any]]:
+    async def call(*arguments: Any, **named: Any) -> Any:
+        if isinstance(manager := named.get("run_manager"), AsyncCallbackManagerForToolRun):
+            named["run_manager"] = manager.get_sync()
+        return await in_tool_thread(partial(tool._run, *arguments, **named))
 
     return call
 
@@ -32,9 +60,3 @@ async def _awaited(
     function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     return await function(*arguments, **named)
-
-
-@cache
-def _side_loop() -> LoopThread:
-    # One for all calls of a process: what a tool or model keeps open belongs to the loop that opened it.
-    return LoopThread("deerflow synchronous calls")

@@ -16,6 +16,7 @@ from deerflow.config import AppConfig, ModelRecord
 from deerflow.config.problems import dotted
 from deerflow.config.reference import import_reference
 from deerflow.errors import ConfigError
+from deerflow.models.sides import both_sided_model
 from deerflow.models.whole_arguments import with_whole_arguments
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class _Source:
             model.close()
         if not isinstance(model, BaseChatModel):
             self.fail(f"gave a {type(model).__name__}; name a LangChain chat model class or a factory of one")
-        return with_whole_arguments(self._with_window(model))
+        return both_sided_model(with_whole_arguments(self._with_window(model)))
 
     def _with_window(self, model: BaseChatModel) -> BaseChatModel:
         """Tell the model its `max_input_tokens`: summaries at a fraction of the window read it there."""

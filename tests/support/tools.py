@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import time
 from typing import Any
 
 from langchain.tools import ToolRuntime
+from langchain_core.callbacks import CallbackManagerForToolRun
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.types import interrupt
 
@@ -43,11 +43,20 @@ began: list[str] = []
 """Names that `wait` was called with, as it began."""
 
 
+meeting = threading.Barrier(25, timeout=20)
+
+
 @tool
-def sleep(seconds: float = 0.0) -> str:
-    """Block for a while."""
-    time.sleep(seconds)
-    return "slept"
+def meet() -> str:
+    """Block until 25 are there."""
+    meeting.wait()
+    return "met"
+
+
+@tool
+def leave() -> str:
+    """Try to end the process."""
+    raise SystemExit(3)
 
 
 @tool
@@ -87,7 +96,8 @@ class Lookup(BaseTool):
     name: str = "lookup"
     description: str = "Look up."
 
-    def _run(self, word: str = "", **kwargs: Any) -> str:
+    def _run(self, word: str = "", run_manager: CallbackManagerForToolRun | None = None) -> str:
+        assert type(run_manager) is CallbackManagerForToolRun
         threads.append(threading.current_thread().name)
         return f"looked up {word} for {user.get()}"
 
