@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json as json_text
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,10 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
-import httpx
 from deerflow_extension_api import AgentAssemblyDescriptor, CompactionEvent, ExtensionData
-from fastapi import FastAPI
 from langchain_core.messages import AIMessage, HumanMessage
 
 from deerflow.config import config_from
@@ -26,8 +25,6 @@ from deerflow.extensions import (
     set_loaded_extensions,
 )
 from deerflow.extensions.notification_loop import notification_loop
-from deerflow.gateway.app import create_app
-from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.host import Host, HostOptions, open_host
 from deerflow.loop_thread import LoopThread
 from deerflow.runs.active import ActiveRun
@@ -36,6 +33,9 @@ from deerflow.testing.loading import Extension, load_extension
 from deerflow.testing.problem_log import ProblemLog
 from deerflow.testing.scenarios import Scenario, scripted_sections
 from deerflow.testing.seen import SeenRun, SeenSystemCall, Witness
+
+if TYPE_CHECKING:
+    from deerflow.testing.http_front import HttpFront
 
 RUN_SECONDS: Final = 30.0
 
@@ -96,7 +96,7 @@ class ScriptedHost:
         self._problems = self._cleanup.enter_context(ProblemLog())
         self._before = get_loaded_extensions()
         self._life = AsyncExitStack()
-        self._app: FastAPI | None = None
+        self._front: HttpFront | None = None
         self._closed = False
         self._thread = LoopThread("scripted host")
         self._cleanup.callback(self._thread.close)
@@ -245,12 +245,11 @@ class ScriptedHost:
     async def _requested(
         self, method: str, path: str, json: Any, headers: Mapping[str, str] | None
     ) -> HttpAnswer:
-        if self._app is None:
-            self._app = _application(self._host, self._loaded)
-        transport = httpx.ASGITransport(self._app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            response = await client.request(method, path, json=json, headers=dict(headers or {}))
-            return HttpAnswer(response.status_code, response.text)
+        if self._front is None:
+            # Imported here: most tests send no request, and need neither FastAPI nor an HTTP client.
+            module = importlib.import_module("deerflow.testing.http_front")
+            self._front = module.HttpFront(self._host, self._loaded)
+        return HttpAnswer(*await self._front.request(method, path, json, headers))
 
 
 def _loaded(
@@ -271,14 +270,3 @@ def _asking(message: str, thread_id: str | None, context: Mapping[str, Any]) -> 
         stream_modes=_STREAM_MODES,
         if_not_exists="create",
     )
-
-
-def _application(host: Host, loaded: LoadedExtensions) -> FastAPI:
-    """The Gateway's application in front of a host that is open already."""
-    app = create_app(host.config)
-    app.state.host = host
-    app.state.extensions = loaded
-    app.state.extension_diagnostics = loaded.diagnostics
-    mount_extension_routers(app, loaded)
-    set_loaded_extensions(loaded)
-    return app
