@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from deerflow_extension_api import TaskInfo
@@ -142,7 +143,15 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, m
         delegations=Delegations(policy.max_subagents_per_run or 0),
         user_id=run.request.user_id,
         memory=memory,
+        publish=partial(_publish, run),
     )
+
+
+def _publish(run: ActiveRun, payload: Mapping[str, Any]) -> None:
+    """Say what happens after the graph was stopped, when nobody reads its stream any more."""
+    run.recorder.note_custom(payload)
+    if "custom" in run.request.stream_modes:
+        run.log.publish("custom", payload)
 
 
 async def stream_graph(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deerflow_extension_api import TaskOutcome
 from support.extensions import Seen, installed, recording
-from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host
+from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host, start
 
 from deerflow.runs.active import ActiveRun
 
@@ -200,3 +200,22 @@ async def test_what_a_subagents_tool_tells_reaches_the_stream_of_the_run(tmp_pat
     (event,) = [event for event in _events(run, "task_running") if "custom" in event]
     assert event["task_id"] == "a"
     assert event["custom"] == {"type": "halfway", "percentage": 50}
+
+
+async def test_a_stopped_run_tells_how_its_subagents_ended(tmp_path: Path) -> None:
+    seen = Seen()
+    slow = {"when": "^(one|two)", "turns": [{"delay_seconds": 30, "text": "never"}]}
+    with installed(recording(seen)):
+        async with scripted_host(
+            tmp_path, [_delegating(delegation("one", "a"), delegation("two", "b")), slow]
+        ) as host:
+            run = await start(host, "delegate", stream_modes=("custom",))
+            async with asyncio.timeout(10):
+                while len(seen.model_stores) < 3:
+                    await asyncio.sleep(0.001)
+            await host.runs.stop(run.run_id)
+            stored = await host.database.stores.events.list(run.thread_id, run.run_id)
+    ends = _events(run, "task_cancelled")
+    assert sorted(event["task_id"] for event in ends) == ["a", "b"]
+    kinds = [event.event.event_type for event in stored]
+    assert kinds.count("task_started") == kinds.count("task_cancelled") == 2
