@@ -21,7 +21,9 @@ COMMANDS: dict[str, click.Command] = {"deerflow": deerflow, "axonx": axonx}
 
 
 def _sections(name: str, command: click.Command, parent: click.Context | None) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=parent, max_content_width=_WIDTH, terminal_width=_WIDTH)
+    context = click.Context(
+        command, info_name=name, parent=parent, max_content_width=_WIDTH, terminal_width=_WIDTH
+    )
     yield from (f"## {context.command_path}", "", "```text", command.get_help(context), "```", "")
     if isinstance(command, click.Group):
         for child_name in command.list_commands(context):

@@ -83,11 +83,10 @@ def test_the_python_of_a_guide_prints_what_it_says(page: Path, folder: Path) -> 
 
 @pages_with("console")
 def test_the_commands_of_a_guide_print_what_it_says(page: Path, folder: Path) -> None:
-    blocks = blocks_of(page)
-    write_files(blocks, folder)
     shell = Shell()
     try:
-        for block in blocks:
+        for block in blocks_of(page):
+            write_files([block], folder)  # as a reader does, from top to bottom
             for command, expected in commands_of(block):
                 wrong = differs(shell.run(command), expected)
                 assert not wrong, f"{page.name}:{block.line} `{command}` prints\n{wrong}"
