@@ -26,6 +26,7 @@ from deerflow.extensions.hook_names import PLAIN_SCHEMAS
 from deerflow.extensions.hooks import discard_unfinished
 from deerflow.extensions.isolation import IsolatedMiddleware, isolate
 from deerflow.extensions.snapshot import LoadedExtensions
+from deerflow.extensions.state_keys import StateKeys
 
 HOOK: Final = "contribute_middlewares()"
 MOST_PLACEMENTS: Final = 256
@@ -63,6 +64,7 @@ class _Collector:
     contributions: list[Contribution] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
+    _state_keys: StateKeys = field(default_factory=StateKeys)
 
     def add_all_of(self, source: str, contributor: Any) -> None:
         """Add what one contributor has for this agent; nothing at all of one that fails."""
@@ -104,8 +106,10 @@ class _Collector:
             name=self._free_name(source, middleware),
             hook_timeout_seconds=self.hook_timeout_seconds,
             report=partial(report, self.snapshot.diagnostics, "warning"),
+            state_keys=self._state_keys,
         )
         _try_out(isolated)
+        self._state_keys.add(isolated.state_schema)
         self._seen.add(id(middleware))
         self._names.add(isolated.name)
         return Contribution(isolated, where, order)

@@ -21,23 +21,32 @@ from deerflow.extensions.diagnostics import type_name
 from deerflow.extensions.hook_names import WRAP_HOOKS
 from deerflow.extensions.hook_runs import AsyncThreadRun, TaskRun
 from deerflow.extensions.isolation_hooks import Isolation, Report, WrapCall
+from deerflow.extensions.state_keys import StateKeys
+from deerflow.extensions.state_updates import NodeCall
 
 _INJECTED: Final = ("config", "previous", "runtime", "store", "writer")
 _NAMED_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def isolate(
-    source: str, middleware: AgentMiddleware, *, name: str, hook_timeout_seconds: float, report: Report
+    source: str,
+    middleware: AgentMiddleware,
+    *,
+    name: str,
+    hook_timeout_seconds: float,
+    report: Report,
+    state_keys: StateKeys | None = None,
 ) -> IsolatedMiddleware:
     """Return `middleware` inside a wrapper that is safe to give to `create_agent`, under `name`.
 
+    `state_keys` are those of all contributed middlewares of the agent; its own are added by whoever keeps it.
     A hook that is only synchronous runs in a thread for an async run; one that is only async is left out of a
     synchronous run. Raises `RejectedMiddlewareError` where no agent can be built with it.
     """
     contributed = read_contributed(middleware)
     isolation = Isolation(source, type_name(middleware), hook_timeout_seconds, report)
     kind = _wrapper_class(contributed.hooks)
-    return kind(name, isolation, contributed)
+    return kind(name, isolation, contributed, state_keys or StateKeys())
 
 
 class IsolatedMiddleware(AgentMiddleware):
@@ -46,8 +55,11 @@ class IsolatedMiddleware(AgentMiddleware):
     The class of each instance is made for the hooks that the inner one has: `create_agent` looks there.
     """
 
-    def __init__(self, name: str, isolation: Isolation, contributed: Contributed) -> None:
+    def __init__(
+        self, name: str, isolation: Isolation, contributed: Contributed, state_keys: StateKeys
+    ) -> None:
         self._name = name
+        self._state_keys = state_keys
         self._isolation = isolation
         self._functions = contributed.functions
         self._arguments = {hook: _injected(function) for hook, function in contributed.functions.items()}
@@ -76,14 +88,16 @@ class IsolatedMiddleware(AgentMiddleware):
             self._miss_side(hook)
             return None
         arguments = self._arguments_of(hook, runtime, config)
-        return self._isolation.node(hook, lambda: function(state, **arguments), state)
+        called = NodeCall(state, config, self._state_keys)
+        return self._isolation.node(hook, lambda: function(state, **arguments), called)
 
     async def anode(self, hook: str, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:
         """Run a node hook of an async run, its synchronous side in a thread where it has no other."""
         side, run = self._async_run(hook)
         function = self._functions[side]
         arguments = self._arguments_of(side, runtime, config)
-        return await self._isolation.anode(side, run, lambda: function(state, **arguments), state)
+        called = NodeCall(state, config, self._state_keys)
+        return await self._isolation.anode(side, run, lambda: function(state, **arguments), called)
 
     def wrap(self, hook: str, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Run a wrap hook of a synchronous run; one that is only async is passed by."""

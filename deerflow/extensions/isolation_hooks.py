@@ -23,7 +23,7 @@ from deerflow.extensions.hook_runs import (
     TaskRun,
 )
 from deerflow.extensions.hook_threads import Lane
-from deerflow.extensions.state_updates import describe_value, problem_of_update
+from deerflow.extensions.state_updates import NodeCall, describe_value, problem_of_update
 
 MOST_THREADS: Final = 64
 
@@ -64,22 +64,22 @@ class Isolation:
     report: Report
     lane: Lane = field(default_factory=lambda: Lane(MOST_THREADS))
 
-    async def anode(self, hook: str, run: AsyncRun, call: Callable[[], Any], state: Any) -> Any:
+    async def anode(self, hook: str, run: AsyncRun, call: Callable[[], Any], called: NodeCall) -> Any:
         """Return the state update of a node hook, None where it failed."""
         run.start(call)
         try:
             await run.settle(self.limit_seconds)
-            return self._update(hook, run, state)
+            return self._update(hook, run, called)
         finally:
             _leave(run)
 
-    def node(self, hook: str, call: Callable[[], Any], state: Any) -> Any:
+    def node(self, hook: str, call: Callable[[], Any], called: NodeCall) -> Any:
         """Return the state update of a node hook, None where it failed."""
         run = SyncThreadRun(self.lane)
         run.start(call)
         try:
             run.settle(self.limit_seconds)
-            return self._update(hook, run, state)
+            return self._update(hook, run, called)
         finally:
             _leave(run)
 
@@ -128,13 +128,13 @@ class Isolation:
             return min(self.limit_seconds, CANCEL_GRACE_SECONDS)
         return self.limit_seconds
 
-    def _update(self, hook: str, run: HookRun, state: Any) -> Any:
+    def _update(self, hook: str, run: HookRun, called: NodeCall) -> Any:
         if not run.ended:
             self._timed_out(hook)
         elif run.error is not None:
             self._failed(hook, run.error)
         else:
-            problem = problem_of_update(run.value, state)
+            problem = problem_of_update(run.value, called)
             if problem is None:
                 return run.value
             self.skipped(hook, problem)
