@@ -71,7 +71,9 @@ def error_text(error: BaseException) -> str:
     """Return the text of an exception that foreign code raised; its type's name where it has none."""
     try:
         text = str.__str__(str(error))
-    except Exception:  # noqa: BLE001 - __str__ is foreign code too
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - __str__ is foreign code too, and may even raise CancelledError
         text = ""
     return text or type_name(error)
 

@@ -15,7 +15,11 @@ from time import monotonic
 from typing import Any, Final
 
 from deerflow.cancellation import keep_alive
-from deerflow.extensions.cancellation import cancel_requests, drop_left_over_cancellation
+from deerflow.extensions.cancellation import (
+    cancel_requests,
+    drop_left_over_cancellation,
+    running_task,
+)
 from deerflow.extensions.diagnostics import error_text, logger
 from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.outcomes import record_outcome
@@ -142,8 +146,10 @@ class Dispatch:
             failed = complaint is not None
             if failed:
                 logger.error("Extension %s: %s %s", source, hook, complaint)
-        except GeneratorExit:  # the loop throws this walk away; awaiting anything now is an error
-            raise
+        except GeneratorExit as error:
+            if running_task() is not self._walk_task:
+                raise  # the loop throws this walk away; awaiting anything now is an error
+            self._contain(source, error)
         except (KeyboardInterrupt, SystemExit) as error:
             if self._waiting is None or self._over:
                 raise

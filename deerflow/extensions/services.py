@@ -9,7 +9,7 @@ from typing import Any, Final
 from deerflow_extension_api import ExtensionRuntimeDeps
 
 from deerflow.cancellation import keep_alive, uninterrupted
-from deerflow.extensions.cancellation import drop_left_over_cancellation
+from deerflow.extensions.cancellation import drop_left_over_cancellation, running_task
 from deerflow.extensions.diagnostics import DiagnosticLog, error_text, logger, report
 from deerflow.extensions.hooks import call_async_hook
 from deerflow.extensions.snapshot import LoadedExtensions
@@ -136,8 +136,10 @@ class _ServiceLife:
     async def _call(self, hook: str, consequence: str, *arguments: Any) -> None:
         try:
             complaint = await call_async_hook(self._service, hook, *arguments)
-        except GeneratorExit:  # the loop throws this task away; awaiting anything now is an error
-            raise
+        except GeneratorExit as error:
+            if running_task() is not self._asyncio_task:
+                raise  # the loop throws this task away; awaiting anything now is an error
+            self._contain(hook, consequence, error)
         except (KeyboardInterrupt, SystemExit) as error:
             self._fatal = error
         except BaseException as error:  # noqa: BLE001 - whatever a service raises stays with it

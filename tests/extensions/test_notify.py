@@ -185,6 +185,27 @@ async def test_cancelled_error_of_a_contributor_is_contained(caplog: pytest.LogC
     ]
 
 
+class _Unspeakable(BaseException):
+    """An error whose text cannot be asked for."""
+
+    def __str__(self) -> str:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    "error", [GeneratorExit(), BaseException("odd"), _Unspeakable(), StopAsyncIteration()]
+)
+async def test_errors_of_any_other_kind_are_contained_too(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    last = Hooks()
+    await notify(start(raising(error), last))
+    assert last.calls == 1
+    assert messages(caplog)[0].startswith(
+        "Extension acme_0:install: on_task_start failed for task 7f3c-whole-id"
+    )
+
+
 async def cancel_myself_and_return() -> None:
     asyncio_task = asyncio.current_task()
     assert asyncio_task is not None

@@ -102,6 +102,16 @@ async def test_cancelled_error_of_a_service_is_a_failure(start: Body) -> None:
     assert story == ["a starts", "b starts", "b stops", "a stops"]
 
 
+@pytest.mark.parametrize("error", [GeneratorExit(), BaseException("odd")])
+async def test_errors_of_any_other_kind_keep_no_host_waiting(error: BaseException) -> None:
+    story: list[str] = []
+    loaded = serving(Service("a", story, raising(error), raising(error)), Service("b", story))
+    services = await asyncio.wait_for(start_services(loaded, DEPS), 5)
+    await services.stop()
+    assert [source for source, _ in faults(loaded)] == ["a:install", "a:install"]
+    assert story == ["a starts", "b starts", "b stops", "a stops"]
+
+
 async def test_cancelled_startup_stops_what_was_entered_and_propagates() -> None:
     story: list[str] = []
     loaded = serving(
