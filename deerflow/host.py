@@ -12,7 +12,6 @@ from typing import Any
 
 from deerflow_extension_api import ExtensionRuntimeDeps
 from langchain.agents.middleware import AgentMiddleware
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from deerflow.agents.lead import Assembler
@@ -25,6 +24,7 @@ from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
 from deerflow.persistence import (
     Database,
+    FencedSaver,
     open_checkpointer,
     open_database,
     open_store,
@@ -62,7 +62,7 @@ class Host:
 
     config: AppConfig
     database: Database
-    checkpointer: BaseCheckpointSaver[Any]
+    checkpointer: FencedSaver
     store: BaseStore
     assembler: Assembler
     runs: RunService

@@ -2,6 +2,7 @@
 
 from deerflow.persistence.accounts import Accounts
 from deerflow.persistence.assistants import Assistants
+from deerflow.persistence.checkpoint_fence import FencedSaver
 from deerflow.persistence.checkpoint_upkeep import (
     copy_checkpoints,
     delete_checkpoints,
@@ -21,6 +22,7 @@ __all__ = [
     "Database",
     "DatabaseLocation",
     "DatabaseUnavailableError",
+    "FencedSaver",
     "SchemaError",
     "UnstorableValueError",
     "copy_checkpoints",

@@ -17,8 +17,8 @@ Fence = Callable[[str | None], Awaitable[None]]
 
 
 class FencedSaver(BaseCheckpointSaver[Any]):
-    """Asks before each write. A host that was paused until another took up its runs, and a run that was given
-    up because it ignored its cancellation, would otherwise write over what others did meanwhile."""
+    """Asks before each write: a host that was paused until another one took up its runs would otherwise write
+    over what that one did meanwhile."""
 
     fence: Fence | None = None
 

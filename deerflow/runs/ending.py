@@ -8,7 +8,7 @@ from typing import Any
 
 from deerflow_extension_api import TaskOutcome
 
-from deerflow.runs.record import HOST_LOST, HostLostError, RunStatus
+from deerflow.runs.record import HOST_LOST, HostLostError, RunLostError, RunStatus
 
 ROLLBACK = "rollback"
 """The reason for which a run is stopped of which nothing is to stay."""
@@ -69,4 +69,6 @@ def ending_of(story: asyncio.Task[Ending], stop_reason: str | None) -> Ending:
     error = story.exception()
     if error is None:
         return story.result()
+    if isinstance(error, RunLostError):  # another host has it by now, and tells how it really ends
+        return aborted(HOST_LOST)
     return aborted(stop_reason) if stop_reason else failed(error)

@@ -44,7 +44,6 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not story.done():
         abandon(story)
-        parts.presence.give_up(run.run_id, story)
     run.ending = ending_of(story, run.stop_reason)
     if run.ending.error is not None:
         _log_failure(run, run.ending.error, story)

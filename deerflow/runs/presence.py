@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 from uuid import uuid4
 
 from deerflow.runs.record import RunLostError
@@ -30,7 +29,6 @@ class Presence:
         self._expires = hosts is not None and hosts.leases_expire
         self._certain_until = -math.inf if self._expires else math.inf
         self._owned: Mapping[str, str | None] = {}
-        self._given_up: set[str] = set()
         self._renewing = asyncio.Lock()
 
     async def beat(self) -> Mapping[str, str | None]:
@@ -44,12 +42,10 @@ class Presence:
         return self._owned
 
     async def may_write(self, run_id: str | None) -> None:
-        """Raise `RunLostError` where a run must not write: it was given up, or another host has it.
+        """Raise `RunLostError` where a run must not write because another host has it.
 
         A host that was paused for longer than its lease asks the database before it goes on.
         """
-        if run_id in self._given_up:
-            raise RunLostError(str(run_id))
         if time.monotonic() < self._certain_until:
             return
         async with self._renewing:
@@ -57,11 +53,6 @@ class Presence:
                 await self.beat()
         if run_id is not None and run_id not in self._owned:
             raise RunLostError(run_id)
-
-    def give_up(self, run_id: str, story: asyncio.Task[Any]) -> None:
-        """Let a run that ignores its cancellation write nothing any more, as long as it goes on."""
-        self._given_up.add(run_id)
-        story.add_done_callback(lambda _: self._given_up.discard(run_id))
 
 
 @asynccontextmanager

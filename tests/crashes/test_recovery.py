@@ -39,6 +39,9 @@ def dies_with(tool_name: str, marker: Path) -> dict[str, Any]:
     return {"when": "^die", "turns": [{"tool_calls": [call]}, {"text": "done: {tool_results}"}]}
 
 
+SYNC = {"durability": "sync"}
+"""With this a test knows which checkpoints are there."""
+
 TOOLS = [{"use": "support.mortal:fatal"}, {"use": "support.mortal:stubborn"}]
 
 
@@ -77,7 +80,7 @@ async def test_a_killed_run_goes_on_from_its_last_checkpoint(
     values = lasting_values(lasting_config, [dies_with("fatal", tmp_path / "marker")], tools=TOOLS)
     run_id, thread_id = str(uuid4()), str(uuid4())
     before = {"thread_id": thread_id, "input": said("hello")}
-    killed = {"thread_id": thread_id, "run_id": run_id, "input": said("die"), "stream_subgraphs": True}
+    killed = {"thread_id": thread_id, "run_id": run_id, "input": said("die"), **SYNC}
     await die(host, values, tmp_path, [before, killed])
     async with reopened(values, tmp_path) as (opened, seen):
         await until(lambda: opened.runs.find(run_id))
@@ -149,7 +152,7 @@ async def test_a_run_that_kills_its_host_each_time_is_given_up(
     marker = tmp_path / "marker"
     values = lasting_values(lasting_config, [dies_with("stubborn", marker)], tools=TOOLS)
     run_id = str(uuid4())
-    request = {"thread_id": str(uuid4()), "run_id": run_id, "input": said("die")}
+    request = {"thread_id": str(uuid4()), "run_id": run_id, "input": said("die"), **SYNC}
     await die(host, values, tmp_path, [request])
     for _ in range(MAX_ATTEMPTS - 1):
         await die(host, values, tmp_path, [])
@@ -182,7 +185,7 @@ async def test_a_run_whose_model_is_gone_is_lost(lasting_config: AppConfig, tmp_
     values["models"].append({"name": "second", "use": "deerflow.models:ScriptedChatModel"})
     run_id = str(uuid4())
     context = {"model_name": "scripted"}
-    request = {"thread_id": str(uuid4()), "run_id": run_id, "input": said("die"), "context": context}
+    request = {"thread_id": str(uuid4()), "run_id": run_id, "input": said("die"), "context": context, **SYNC}
     await die(host, values, tmp_path, [request])
     values["models"].pop(0)
     async with reopened(values, tmp_path) as (opened, _):
@@ -274,7 +277,7 @@ async def test_an_answer_that_was_given_is_given_again(lasting_config: AppConfig
         assert asked.ending is not None and asked.ending.interrupts
     answer = {"resume": {"decisions": [{"type": "approve"}]}}
     run_id = str(uuid4())
-    request = {"thread_id": asked.thread_id, "run_id": run_id, "command": answer, "context": context}
+    request = {"thread_id": asked.thread_id, "run_id": run_id, "command": answer, "context": context, **SYNC}
     await die(host, values, tmp_path, [request])
     async with reopened(values, tmp_path) as (opened, _):
         record = await ended(opened, run_id)

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -47,6 +47,19 @@ async def stubborn(marker: str) -> str:
     return "never"
 
 
+released: list[bool] = []
+"""What `refuse` waits for."""
+
+
+@tool
+async def refuse() -> str:
+    """Ignore being cancelled until released."""
+    while not released:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+    return "refused"
+
+
 class _DiesAtStart(TaskLifecycleContributor):
     async def on_task_start(self, app_store: Any, task_store: ExtensionData, info: TaskInfo) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -80,7 +93,7 @@ def process(target: Any, *arguments: Any) -> Iterator[tuple[BaseProcess, Connect
 
 
 def host(told: Connection, values: dict[str, Any], home: str, requests: Sequence[dict[str, Any]]) -> None:
-    """Open a host, start runs, tell their ids, and wait to be killed."""
+    """Open a host, start runs, tell their ids and how they end, and wait to be killed."""
     asyncio.run(_host(told, config_from(values).based_in(Path(home)), requests))
 
 
@@ -92,10 +105,13 @@ def host_that_dies_at_task_start(*arguments: Any) -> None:
 
 async def _host(told: Connection, config: AppConfig, requests: Sequence[dict[str, Any]]) -> None:
     async with open_host(config, HostOptions(drain_seconds=0.0)) as opened:
+        runs = []
         for fields in requests:
-            run = await opened.runs.start(RunRequest(if_not_exists="create", **fields))
-            told.send(run.run_id)
-        told.send("all started")
+            runs.append(await opened.runs.start(RunRequest(if_not_exists="create", **fields)))
+            told.send(runs[-1].run_id)
+        for run in runs:
+            await run.ended.wait()
+            told.send(("ended", run.run_id, run.ending.stop_reason if run.ending else None))
         await asyncio.Event().wait()
 
 
