@@ -125,6 +125,9 @@ class _Registrations:
         own = [kept for kept in running if kept.snapshot is snapshot]
         return next(reversed(own or running), None)
 
+    def serves(self, snapshot: LoadedExtensions) -> bool:
+        return any(kept.snapshot is snapshot and kept.loop.is_running() for kept in self._stack)
+
     def say_missing_loop_once(self, notification: Notification) -> None:
         with self._lock:
             first, self._missing_loop_said = not self._missing_loop_said, True
@@ -154,6 +157,11 @@ def register_notification_loop(
 def notification_loop(snapshot: LoadedExtensions) -> NotificationLoop | None:
     """Return the registration on whose running loop the snapshot's extensions are notified, if any."""
     return _registrations.find(snapshot)
+
+
+def is_served(snapshot: LoadedExtensions) -> bool:
+    """Whether a running loop was registered for this very set: somebody in this process runs its services."""
+    return _registrations.serves(snapshot)
 
 
 def observe_later(notification: Notification) -> None:

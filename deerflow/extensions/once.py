@@ -8,6 +8,7 @@ from threading import Lock
 
 from deerflow.config import ExtensionSpec
 from deerflow.extensions.loader import load_extensions
+from deerflow.extensions.notification_loop import is_served
 from deerflow.extensions.snapshot import LoadedExtensions, get_loaded_extensions, set_loaded_extensions
 
 
@@ -22,9 +23,15 @@ _process = _Process()
 
 
 def load_once(specs: Sequence[ExtensionSpec]) -> LoadedExtensions:
-    """Load `specs` into the process-wide set, unless an earlier call did and its set is still in force."""
+    """Load `specs` into the process-wide set, unless an earlier call did and its set is still in force.
+
+    The set of a Gateway that serves in this process stays in force too: its runs would lose their services.
+    """
     with _process.lock:
-        if _process.loaded is None or get_loaded_extensions() is not _process.loaded:
+        current = get_loaded_extensions()
+        if is_served(current):
+            return current
+        if _process.loaded is None or current is not _process.loaded:
             _process.loaded, _ = load_extensions(specs)
             set_loaded_extensions(_process.loaded)
         return _process.loaded
@@ -33,7 +40,7 @@ def load_once(specs: Sequence[ExtensionSpec]) -> LoadedExtensions:
 def claim_services(loaded: LoadedExtensions, until: AsyncExitStack) -> LoadedExtensions | None:
     """`loaded`, where nobody in this process runs its services yet; given back when `until` closes."""
     with _process.lock:
-        if loaded in _process.serving:
+        if loaded in _process.serving or is_served(loaded):
             return None
         _process.serving.add(loaded)
     until.callback(_give_back, loaded)
