@@ -121,7 +121,7 @@ def _child(path: str, field: FieldInfo) -> str:
 def _meaning(
     section: type[Section], path: str, written: Mapping[str, str], inner: type[Section] | None
 ) -> str:
-    """What the example says of the key, of the same key elsewhere, or what the section is that stands there."""
+    """What the example says of the key, or of the same key elsewhere; else what its section is."""
     pattern = re.compile(re.escape(path).replace("NAME", r"[\w-]+") + "$")
     own = next((text for found, text in written.items() if pattern.match(found)), "")
     if own or inner is not None:

@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-_FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_python_of_the_readme_runs(tmp_path: Path, number: int) -> None:
-    snippet = _FENCE.findall((ROOT / "README.md").read_text())[number]
-    done = subprocess.run(
-        [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    if number == 0:
-        assert done.stdout.splitlines()[0] == "You said: Hello"
-        assert done.stdout.splitlines()[-1] == "end"
 
 
 def test_every_make_target_that_the_documents_name_exists() -> None:

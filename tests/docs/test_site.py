@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import pytest
@@ -85,18 +86,39 @@ def test_every_route_has_a_description() -> None:
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("zensical")
+    """What `make docs` does, in another folder."""
     config = (ROOT / "zensical.toml").read_text("utf-8")
     config = config.replace('"build/docs"', '"pages"').replace(
         'paths = [".", "extension_api"]', f'paths = ["{ROOT}", "{ROOT / "extension_api"}"]'
     )
     (tmp_path / "zensical.toml").write_text(config)
-    for command in (
-        [sys.executable, str(GENERATORS), str(tmp_path / "pages")],
+    write_pages = runpy.run_path(str(GENERATORS), run_name="pages")["main"]
+    write_pages(tmp_path / "pages")
+    done = subprocess.run(
         [str(Path(sys.executable).with_name("zensical")), "build", "--strict", "--clean"],
-    ):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "deerflow_extension_api.Placement" in (tmp_path / "site/reference/contract.html").read_text(
         "utf-8"
     )
+
+
+def test_links_lead_to_pages_and_files_of_the_repository() -> None:
+    links = generator("repository_links")
+    source, place = PurePosixPath("docs/guides/operator.md"), PurePosixPath("guides/operator.md")
+    places = {"README.md": "index.md", "docs/reference/log.md": "reference/log.md"}
+
+    def shown(text: str) -> str:
+        return str(links.with_site_links(text, source, place, places))
+
+    assert shown("[log](../reference/log.md#a)") == "[log](../reference/log.md#a)"
+    assert shown("[start](../../README.md)") == "[start](../index.md)"
+    assert shown("[example](../../config.example.yaml)") == "`config.example.yaml`"
+    assert shown("```\n[x](nowhere.md)\n```") == "```\n[x](nowhere.md)\n```"
+    with pytest.raises(links.BrokenLinkError, match=r"docs/guides/operator.md: nowhere.md"):
+        shown("[x](nowhere.md)")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,14 +20,17 @@ from deerflow.extensions import reset_loaded_extensions
 
 # The pages about AxonX have tests of their own, and so has the contract's README.
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/guides/*.md"))]
-_BETWEEN = "\x00"
 _SECRETS = {"OPENAI_API_KEY": "sk-test", "ANTHROPIC_API_KEY": "sk-test", "DATABASE_PASSWORD": "secret"}
+
+
+def pages_that_have(*languages: str) -> list[Path]:
+    """The pages with a block in one of these languages."""
+    return [page for page in PAGES if any(block.language in languages for block in blocks_of(page))]
 
 
 def pages_with(*languages: str) -> pytest.MarkDecorator:
     """One test for each page that has a block in one of these languages."""
-    found = [page for page in PAGES if any(block.language in languages for block in blocks_of(page))]
-    return pytest.mark.parametrize("page", found, ids=lambda page: page.stem)
+    return pytest.mark.parametrize("page", pages_that_have(*languages), ids=lambda page: page.stem)
 
 
 @pytest.fixture
@@ -59,30 +62,41 @@ def scripts_of(blocks: list[Block]) -> list[tuple[Block, str | None]]:
     ]
 
 
-@pages_with("python")
-def test_the_python_of_a_guide_prints_what_it_says(page: Path, folder: Path) -> None:
-    blocks = blocks_of(page)
-    scripts = scripts_of(blocks)
-    write_files(blocks, folder)
-    parts = [f"print({_BETWEEN!r}, end='')\n{block.text}" for block, _ in scripts]
-    (folder / "page.py").write_text("\n".join(parts))
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the Python of each page prints, by the page's path; all in one process, which imports once."""
+    jobs = []
+    for page in pages_that_have("python"):
+        folder = tmp_path_factory.mktemp(page.stem)
+        blocks = blocks_of(page)
+        write_files(blocks, folder)
+        scripts = [block.text for block, _ in scripts_of(blocks)]
+        jobs.append({"page": str(page), "folder": str(folder), "scripts": scripts})
     done = subprocess.run(
-        [sys.executable, "page.py"],
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        [sys.executable, "-m", "support.page_runner"],
+        cwd=ROOT / "tests",
+        input=json.dumps(jobs),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=110,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    printed = done.stdout.split(_BETWEEN)[1:]
-    for (block, expected), output in zip(scripts, printed, strict=True):
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
+
+
+@pages_with("python")
+def test_the_python_of_a_page_prints_what_it_says(page: Path, outputs: dict[str, Any]) -> None:
+    printed = outputs[str(page)]
+    assert printed["error"] == ""
+    for (block, expected), output in zip(scripts_of(blocks_of(page)), printed["outputs"], strict=True):
         if expected is not None:
             assert not differs(output, expected.splitlines()), f"{page.name}:{block.line} prints\n{output}"
 
 
 @pages_with("console")
-def test_the_commands_of_a_guide_print_what_it_says(page: Path, folder: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_says(page: Path, folder: Path) -> None:
     shell = Shell()
     try:
         for block in blocks_of(page):
@@ -95,7 +109,7 @@ def test_the_commands_of_a_guide_print_what_it_says(page: Path, folder: Path) ->
 
 
 @pages_with("yaml", "json", "toml")
-def test_the_settings_of_a_guide_are_accepted(
+def test_the_settings_of_a_page_are_accepted(
     page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, value in _SECRETS.items():
