@@ -7,7 +7,7 @@ send before the host writes its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -67,8 +67,8 @@ class RunScope:
     user_id: str | None = None
     memory: str = ""
     usage: UsageMeter = field(default_factory=UsageMeter)
-    # Takes a custom event although the run's graph was stopped, and with it the stream that tools write to.
-    publish: Callable[[dict[str, Any]], None] | None = None
+    # How its subagents ended, as events: where the run is stopped, its stream ends before they do.
+    subagent_ends: list[dict[str, Any]] = field(default_factory=list)
 
 
 def open_task_store(snapshot: LoadedExtensions, task_id: str) -> ExtensionData | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from typing import Any, Final, cast
 
 from deerflow_extension_api import TaskInfo
@@ -28,6 +27,7 @@ from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus, StopRequestedError, ThreadBusyError
 from deerflow.runs.recovery import check_can_go_on, input_to_go_on
 from deerflow.runs.resuming import check_somebody_waits
+from deerflow.runs.subagent_ends import tell_subagent_ends
 from deerflow.runs.title import begin_naming
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not story.done():
         abandon(story)
+    tell_subagent_ends(run)
     run.ending = ending_of(story, run.stop_reason)
     if run.ending.error is not None:
         _log_failure(run, run.ending.error, story)
@@ -142,15 +143,7 @@ def open_scope(run: ActiveRun, snapshot: LoadedExtensions, parts: RunParts, *, m
         delegations=Delegations(policy.max_subagents_per_run or 0),
         user_id=run.request.user_id,
         memory=memory,
-        publish=partial(_publish, run),
     )
-
-
-def _publish(run: ActiveRun, payload: Mapping[str, Any]) -> None:
-    """Say what happens after the graph was stopped, when nobody reads its stream any more."""
-    run.recorder.note_custom(payload)
-    if "custom" in run.request.stream_modes:
-        run.log.publish("custom", payload)
 
 
 async def stream_graph(

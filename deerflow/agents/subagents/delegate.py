@@ -98,13 +98,8 @@ class _Child:
     # A stream writer finds its stream through the context it is called in: that of the delegating tool.
     caller_context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
-    def emit(self, event: str, *, late: bool = False, **details: Any) -> None:
-        """Send one progress event; a stream that is gone loses nothing of the work. Nothing follows the end.
-
-        `late`: the delegating run was stopped, and its graph's stream with it.
-        """
-        if self.over:
-            return
+    def emit(self, event: str, **details: Any) -> dict[str, Any]:
+        """Send one progress event, none after the end; a stream that is gone costs nothing of the work."""
         payload = {
             "type": event,
             "task_id": self.order.tool_call_id or self.scope.task_info.task_id,
@@ -112,11 +107,12 @@ class _Child:
             "subagent_type": self.kind.name,
             **details,
         }
-        publish = self.order.parent.publish if late else None
         try:
-            self.caller_context.run(publish or self.order.emit, payload)
+            if not self.over:
+                self.caller_context.run(self.order.emit, payload)
         except Exception:
             logger.debug("event %s of subagent %s was not delivered", event, self.execution_id, exc_info=True)
+        return payload
 
 
 async def delegate(order: Delegation, crew: Crew) -> DelegationResult:
@@ -256,5 +252,5 @@ async def _finish(child: _Child, result: DelegationResult) -> None:
         details["error"] = result.error
     if result.status == "completed":
         details["result"] = result.text
-    child.emit(f"task_{result.status}", late=result.status == "cancelled", **details)
+    child.order.parent.subagent_ends.append(child.emit(f"task_{result.status}", **details))
     child.over = True
