@@ -1,0 +1,1 @@
+"""An agent whose tools are AxonX Jobs over a small table."""
