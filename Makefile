@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench docs
+.PHONY: setup demo test check bench docs web
 
 setup: $(STAMP)
 
@@ -32,3 +32,7 @@ bench: setup
 docs: setup
 	$(BIN)/python docs/_site build/docs
 	$(BIN)/zensical build --strict --clean
+
+# The page that the Gateway serves at /ui/; its result is committed. Needs Node.js 20.19 or newer.
+web:
+	cd web && npm ci && npm run build

@@ -33,6 +33,7 @@ from deerflow.gateway.routes import (
     thread_state,
     threads,
 )
+from deerflow.gateway.web_page import page_router, public_page_paths
 from deerflow.host import HostOptions, open_host
 
 EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
@@ -73,6 +74,7 @@ def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     routers = [resource.router for resource in resources]
     if with_users:
         routers.append(auth.login_router)
+    routers.append(page_router(with_users=with_users))
     return [route for router in routers for route in router.routes]
 
 
@@ -93,7 +95,7 @@ def _middlewares(config: AppConfig) -> list[Middleware]:
     return [
         origins,
         Middleware(UnexpectedErrors),
-        Middleware(Authentication, public_paths=public),
+        Middleware(Authentication, public_paths=public | public_page_paths()),
         limit,
     ]
 

@@ -21,6 +21,8 @@ from fastapi.routing import iter_route_contexts
 from support.gateways import SLOW, GatewayClient, said
 from support.users import UsersGateway, serving_users, users_app, users_gateway
 
+from deerflow.gateway.web_page import public_page_paths
+
 SECRET = "swordfish"
 
 
@@ -115,7 +117,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("GET", "/acme/raw"): Case(**OPEN),
     ("GET", "/acme/admin"): Case(owner=403, stranger=403),
 }
-PUBLIC = {"/ok", "/info", "/health/live", "/health/ready", "/auth/login"}
+PUBLIC = {"/ok", "/info", "/health/live", "/health/ready", "/auth/login"} | public_page_paths()
 
 
 @pytest.fixture(autouse=True)
