@@ -8,6 +8,7 @@ import sys
 _PARTS = (
     "axonx",
     "contributions",
+    "delegation",
     "embedded",
     "http",
     "starting",
