@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
+
+from click import Context
+
+from deerflow.cli.main import cli as deerflow
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,15 +20,30 @@ def test_every_make_target_that_the_documents_name_exists() -> None:
     assert named <= targets
 
 
-def test_every_file_that_the_architecture_names_exists() -> None:
+def test_everything_that_the_architecture_names_exists() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"`((?:deerflow|runs|agents|extensions|axonx)/[\w/]+\.py)`", text))
-    assert named
-    for name in named:
-        path = name if name.startswith(("deerflow/", "axonx/")) else f"deerflow/{name}"
-        assert (ROOT / path).is_file(), name
+    packages = "|".join(path.name for path in (ROOT / "deerflow").iterdir() if path.is_dir())
+    named = set(re.findall(rf"`((?:deerflow|axonx|docs|{packages})/[\w./]+)`", text))
+    assert len(named) > 40
+    places = {
+        name if name.split("/")[0] in ("deerflow", "axonx", "docs") else f"deerflow/{name}" for name in named
+    }
+    assert sorted(place for place in places if not (ROOT / place).exists()) == []
 
 
 def test_no_document_names_this_machine() -> None:
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         assert os.environ.get("HOME", "/nowhere") + "/" not in path.read_text(), path
+
+
+def test_every_command_of_the_readme_is_there() -> None:
+    text = (ROOT / "README.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    assert len(commands) > 5
+    for program, *arguments in commands:
+        assert program in ("make", "pip", "deerflow", "langgraph")
+        if program == "deerflow":
+            assert deerflow.get_command(Context(deerflow), arguments[0]) is not None
+        if program == "pip":
+            assert all((ROOT / folder / "pyproject.toml").is_file() for folder in arguments[1:])
