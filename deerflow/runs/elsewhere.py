@@ -55,9 +55,8 @@ class Elsewhere:
 
 async def end_stray(run_id: str, parts: RunParts) -> None:
     """End a record of this host that nothing here belongs to: the answer to its admission was not heard."""
-    logger.warning("run %s was recorded, but never begun: the database's answer was lost", run_id)
     details = {"status": RunStatus.ERROR, "outcome": TaskOutcome.FAILED, "stop_reason": HOST_LOST}
-    with suppress(ConflictError, NotFoundError):
+    with suppress(ConflictError, NotFoundError):  # it came and went while the database was asked
         await parts.stores.runs.move(
             run_id,
             RunStatus.ERROR,
@@ -66,3 +65,4 @@ async def end_stray(run_id: str, parts: RunParts) -> None:
             events=[NewRunEvent("run.ended", "lifecycle", details)],
             host_id=parts.host_id,
         )
+        logger.warning("run %s was recorded, but never begun: the database's answer was lost", run_id)
