@@ -36,6 +36,7 @@ GAVE_UP = "The model's tool calls could not be read, several times in a row; not
 MOST_UNREADABLE = 3
 """Answers in a row that have none but unreadable calls, before the agent is stopped."""
 
+_UNREADABLE_KEY = "deerflow_unreadable"
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 _SAFETY_STOPS = frozenset({"content_filter", "safety", "recitation", "blocklist", "prohibited_content"})
 
@@ -182,7 +183,13 @@ def _with_calls_answered(answer: AIMessage) -> list[AIMessage | ToolMessage]:
 
 
 def _unreadable(call: ToolCall) -> ToolMessage:
-    return ToolMessage(UNREADABLE, tool_call_id=call["id"] or "", name=call["name"], status="error")
+    return ToolMessage(
+        UNREADABLE,
+        tool_call_id=call["id"] or "",
+        name=call["name"],
+        status="error",
+        additional_kwargs={_UNREADABLE_KEY: True},
+    )
 
 
 def _unreadable_so_far(messages: Sequence[AnyMessage]) -> int:
@@ -191,8 +198,8 @@ def _unreadable_so_far(messages: Sequence[AnyMessage]) -> int:
     for message in reversed(messages):
         if isinstance(message, AIMessage) and message.tool_calls:
             count += 1
-        elif not isinstance(message, ToolMessage) or message.content != UNREADABLE:
-            break
+        elif not (isinstance(message, ToolMessage) and message.additional_kwargs.get(_UNREADABLE_KEY)):
+            break  # not told by its text, which a tool may give as well
     return count
 
 
