@@ -34,6 +34,9 @@ _EVENT_TYPES: Final = {
 }
 _EVENTS_AT_ONCE: Final = 32
 
+MAX_METADATA_CHARACTERS: Final = 50_000
+"""What of a Job's metadata is kept with the conversation, as JSON; larger ones are left out as a whole."""
+
 
 @dataclass(frozen=True)
 class CallSite:
@@ -129,7 +132,7 @@ class OfferedCall:
             answer = f"{self.offer.label} is done; it has no answer."
         details = {
             "job": self.offer.name,
-            "metadata": response.model_dump(mode="json")["metadata"],
+            **_metadata(response),
             "files": [copied.path for copied in copies.files.values()],
         }
         text = "\n".join([answer, *([""] if copies.lines() else []), *copies.lines()])
@@ -138,6 +141,14 @@ class OfferedCall:
 
 def _failure(answer: str) -> JobResponse:
     return JobResponse(success=False, answer=answer)
+
+
+def _metadata(response: JobResponse) -> dict[str, Any]:
+    metadata = response.model_dump(mode="json")["metadata"]
+    characters = len(to_json(metadata))
+    if characters > MAX_METADATA_CHARACTERS:
+        return {"metadata": {}, "metadata_left_out_characters": characters}
+    return {"metadata": metadata}
 
 
 def _problems(error: ValidationError) -> str:

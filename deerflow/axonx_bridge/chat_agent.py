@@ -41,8 +41,8 @@ class Chat:
 class DeerflowAgent(BaseAgentComponent):
     """Owns an embedded client from start to close.
 
-    `config` is what `DeerFlowClient` takes: a path, a mapping, or nothing for the usual search. With
-    `load_extensions` the configuration's plugins are loaded, once per process.
+    `config` is what `DeerFlowClient` takes: a path, a mapping, or nothing for the usual search. Extensions
+    are those of the process; `load_extensions` loads the configuration's own where no host around it has.
     """
 
     def __init__(

@@ -130,6 +130,20 @@ async def test_metadata_go_to_clients_and_not_to_the_model(tmp_path: Path) -> No
     assert message.artifact == {"job": "job", "metadata": {"rows": 3}, "files": []}
 
 
+async def test_metadata_that_would_swell_the_conversation_are_left_out(tmp_path: Path) -> None:
+    async def body(self: BaseStep) -> None:
+        self.response.metadata["rows"] = "x" * 60_000
+
+    async with open_bridge(step_app(tmp_path, body)) as opened:
+        message = await opened.call("job")
+    assert message.artifact == {
+        "job": "job",
+        "metadata": {},
+        "metadata_left_out_characters": 60_011,
+        "files": [],
+    }
+
+
 async def test_an_answer_that_json_cannot_hold_is_an_error(tmp_path: Path) -> None:
     async with open_bridge(step_app(tmp_path, answering(object()))) as opened:
         message = await opened.call("job")
