@@ -33,7 +33,7 @@ async def watching(runs: RunService, presence: Presence) -> AsyncIterator[None]:
     if presence.hosts is None:
         yield
         return
-    watch = _Watch(runs, presence, presence.hosts)
+    watch = Watch(runs, presence, presence.hosts)
     await watch.beat()
     async with _ticking(watch.pause_seconds) as tick:
         watcher = asyncio.create_task(watch.run(tick), name=f"watch of host {presence.host_id}")
@@ -65,7 +65,9 @@ async def _ticking(pause_seconds: float) -> AsyncIterator[asyncio.Event]:
         await asyncio.to_thread(thread.join)
 
 
-class _Watch:
+class Watch:
+    """The watch of one host, which looks around every `pause_seconds`."""
+
     def __init__(self, runs: RunService, presence: Presence, hosts: HostStore) -> None:
         self._runs = runs
         self._presence = presence
