@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench docs web
+.PHONY: setup demo test soak check bench docs web
 
 setup: $(STAMP)
 
@@ -19,6 +19,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
 
 check: setup
 	$(BIN)/ruff check .
