@@ -34,7 +34,8 @@ class StreamEvent:
     """One event of a chat.
 
     `values`: the state; `messages-tuple`: `[message chunk, metadata]`; `custom`: what a tool sent;
-    `end`: `{"run_id", "thread_id", "status", "usage"}`, with `error` where the run failed.
+    `end`: `{"run_id", "thread_id", "status", "usage"}`, with `error` where the run failed, and with
+    `interrupts`, each `{"id", "value"}`, where it waits for a person.
     """
 
     type: str

@@ -126,6 +126,8 @@ def _publish_end(run: ActiveRun, ending: Ending) -> None:
     end = {"run_id": run.run_id, "thread_id": run.thread_id, "status": ending.status, "usage": usage}
     if ending.error is not None:
         end["error"] = ": ".join(ending.error)
+    if ending.interrupts:
+        end["interrupts"] = list(ending.interrupts)
     run.log.publish("end", end)
     run.log.close()
     run.ended.set()

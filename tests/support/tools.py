@@ -53,6 +53,12 @@ def meet() -> str:
     return "met"
 
 
+@tool(response_format="content_and_artifact")
+def measured(word: str = "") -> tuple[str, dict[str, Any]]:
+    """Give a text for the model and an artifact for the program."""
+    return f"measured {word}", {"length": len(word), "parts": [word]}
+
+
 @tool
 def leave() -> str:
     """Try to end the process."""
