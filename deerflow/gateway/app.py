@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 from deerflow_extension_api import EXTENSION_PRINCIPAL_RESOLVER_KEY
@@ -22,6 +23,7 @@ from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.gateway.identity import build_identity
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
+from deerflow.gateway.openapi import GatewayApp
 from deerflow.gateway.routes import (
     assistants,
     auth,
@@ -48,8 +50,10 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     config = config_from(config)
     identity = build_identity(config)
     loaded, diagnostics = load_extensions(config.plugins)
-    app = FastAPI(
+    app = GatewayApp(
+        public_paths=None if config.auth.mode == "none" else _public_paths(config),
         title="deerflow",
+        version=version("deerflow"),
         routes=host_routes(with_users=config.auth.mode == "users"),
         lifespan=_lifespan_of(config, loaded),
         middleware=_middlewares(config),
@@ -91,13 +95,17 @@ def _middlewares(config: AppConfig) -> list[Middleware]:
     limit = Middleware(BodyLimit, is_exempt=files.is_upload)
     if config.auth.mode == "none":
         return [Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
-    public = PUBLIC_PATHS | DOCUMENTATION_PATHS if config.auth.public_docs else PUBLIC_PATHS
     return [
         origins,
         Middleware(UnexpectedErrors),
-        Middleware(Authentication, public_paths=public | public_page_paths()),
+        Middleware(Authentication, public_paths=_public_paths(config) | public_page_paths()),
         limit,
     ]
+
+
+def _public_paths(config: AppConfig) -> frozenset[str]:
+    """The paths that need no sign-in where there are users."""
+    return PUBLIC_PATHS | DOCUMENTATION_PATHS if config.auth.public_docs else PUBLIC_PATHS
 
 
 def _lifespan_of(config: AppConfig, loaded: LoadedExtensions) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+PAGE_HEADERS: Final = ("X-Pagination-Total", "X-Pagination-Next")
 MAX_OFFSET: Final = 2**53  # every database can count so far, and so can every client
 
 Limit = Annotated[int, Field(ge=1, le=1000)]

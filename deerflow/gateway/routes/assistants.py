@@ -14,6 +14,7 @@ from starlette.responses import Response
 from deerflow.config.request import parse_request_options
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.extensions import get_loaded_extensions
+from deerflow.gateway.answers import Assistant, AssistantPart, GraphDrawing, GraphSchemas, answers, failures
 from deerflow.gateway.assistant_bodies import (
     AssistantBody,
     AssistantFilterBody,
@@ -34,7 +35,8 @@ from deerflow.gateway.current import host_of, owner_of, visible_to
 from deerflow.gateway.graph_schemas import graph_drawing, graph_schemas
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.options import options_in, without_configurable
-from deerflow.gateway.pages import page_headers
+from deerflow.gateway.pages import PAGE_HEADERS, page_headers
+from deerflow.gateway.parameters import AssistantId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import selected
 from deerflow.gateway.threads_of_assistants import remove_threads_of
@@ -47,7 +49,7 @@ router = APIRouter(route_class=GatewayRoute, tags=["assistants"], prefix="/assis
 MAX_XRAY = 10
 
 
-@router.post("")
+@router.post("", responses=answers(Assistant, 400, 404, 409))
 async def create(request: Request, body: AssistantBody) -> Response:
     """A new assistant; with `if_exists: do_nothing` the one that is there."""
     assistant_id, now = str(uuid4()), utc_now()
@@ -62,7 +64,7 @@ async def create(request: Request, body: AssistantBody) -> Response:
     return JsonResponse(assistant_json(await assistant_of(request, assistant_id)))
 
 
-@router.post("/search")
+@router.post("/search", responses=answers(list[AssistantPart], 404, headers=PAGE_HEADERS))
 async def search(request: Request, body: AssistantSearchBody) -> Response:
     """The assistants that fit, the newest first unless asked otherwise."""
     check_graph(body.graph_id)
@@ -81,7 +83,7 @@ async def search(request: Request, body: AssistantSearchBody) -> Response:
     return JsonResponse(selected(list(map(assistant_json, found)), body.select), headers=headers)
 
 
-@router.post("/count")
+@router.post("/count", responses=answers(int, 404))
 async def count(request: Request, body: AssistantFilterBody) -> Response:
     """How many assistants fit."""
     check_graph(body.graph_id)
@@ -89,22 +91,22 @@ async def count(request: Request, body: AssistantFilterBody) -> Response:
     return JsonResponse(await assistants_of(request).count(query))
 
 
-@router.get("/{assistant_id}")
-async def get(request: Request, assistant_id: str) -> Response:
+@router.get("/{assistant_id}", responses=answers(Assistant, 404))
+async def get(request: Request, assistant_id: AssistantId) -> Response:
     """One assistant."""
     return JsonResponse(assistant_json(await assistant_of(request, assistant_id)))
 
 
-@router.patch("/{assistant_id}")
-async def patch(request: Request, assistant_id: str, body: AssistantPatchBody) -> Response:
+@router.patch("/{assistant_id}", responses=answers(Assistant, 400, 403, 404))
+async def patch(request: Request, assistant_id: AssistantId, body: AssistantPatchBody) -> Response:
     """Add a version with the changes; it is the one that counts from now on."""
     assistant = await changeable_assistant(request, assistant_id)
     patched = await assistants_of(request).patch(assistant.assistant_id, _given(request, body))
     return JsonResponse(assistant_json(patched))
 
 
-@router.delete("/{assistant_id}")
-async def delete(request: Request, assistant_id: str, delete_threads: bool = False) -> Response:
+@router.delete("/{assistant_id}", status_code=204, responses=failures(403, 404))
+async def delete(request: Request, assistant_id: AssistantId, delete_threads: bool = False) -> Response:
     """Remove an assistant with its versions; with `delete_threads` the threads that it ran on last, too."""
     assistant = await changeable_assistant(request, assistant_id)
     if not await assistants_of(request).delete(assistant.assistant_id):
@@ -114,8 +116,8 @@ async def delete(request: Request, assistant_id: str, delete_threads: bool = Fal
     return Response(status_code=204)
 
 
-@router.post("/{assistant_id}/versions")
-async def versions(request: Request, assistant_id: str, body: VersionsBody) -> Response:
+@router.post("/{assistant_id}/versions", responses=answers(list[Assistant], 404))
+async def versions(request: Request, assistant_id: AssistantId, body: VersionsBody) -> Response:
     """The versions of an assistant, the newest first."""
     assistant = await assistant_of(request, assistant_id)
     found = await assistants_of(request).versions(
@@ -124,31 +126,31 @@ async def versions(request: Request, assistant_id: str, body: VersionsBody) -> R
     return JsonResponse(list(map(assistant_json, found)))
 
 
-@router.post("/{assistant_id}/latest")
-async def set_latest(request: Request, assistant_id: str, body: LatestBody) -> Response:
+@router.post("/{assistant_id}/latest", responses=answers(Assistant, 403, 404))
+async def set_latest(request: Request, assistant_id: AssistantId, body: LatestBody) -> Response:
     """Let a version be the one that counts."""
     assistant = await changeable_assistant(request, assistant_id)
     changed = await assistants_of(request).set_latest(assistant.assistant_id, body.version)
     return JsonResponse(assistant_json(changed))
 
 
-@router.get("/{assistant_id}/graph")
-async def graph(request: Request, assistant_id: str, xray: str = "false") -> Response:
+@router.get("/{assistant_id}/graph", responses=answers(GraphDrawing, 404))
+async def graph(request: Request, assistant_id: AssistantId, xray: str = "false") -> Response:
     """The nodes and edges of the assistant's graph; `xray` opens so many levels of subgraphs."""
     levels = _xray(xray)
     return JsonResponse(await asyncio.to_thread(graph_drawing, await _graph(request, assistant_id), levels))
 
 
-@router.get("/{assistant_id}/schemas")
-async def schemas(request: Request, assistant_id: str) -> Response:
+@router.get("/{assistant_id}/schemas", responses=answers(GraphSchemas, 404))
+async def schemas(request: Request, assistant_id: AssistantId) -> Response:
     """What the assistant's graph takes, holds and gives."""
     return JsonResponse(await asyncio.to_thread(graph_schemas, await _graph(request, assistant_id)))
 
 
-@router.get("/{assistant_id}/subgraphs")
-@router.get("/{assistant_id}/subgraphs/{namespace}")
+@router.get("/{assistant_id}/subgraphs", responses=answers(dict[str, GraphSchemas], 404))
+@router.get("/{assistant_id}/subgraphs/{namespace}", responses=answers(dict[str, GraphSchemas], 404))
 async def subgraphs(
-    request: Request, assistant_id: str, namespace: str | None = None, recurse: bool = False
+    request: Request, assistant_id: AssistantId, namespace: str | None = None, recurse: bool = False
 ) -> Response:
     """The schemas of the graphs within the assistant's graph, by namespace."""
     whole = await _graph(request, assistant_id)

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from deerflow.gateway.answers import Me, Session, answers
 from deerflow.gateway.authentication import unauthenticated
 from deerflow.gateway.credentials import MAX_PASSWORD_CHARACTERS, csrf_token, digest, new_secret
 from deerflow.gateway.current import accounts_of, host_of
@@ -47,7 +48,7 @@ class LoginBody(BaseModel):
     password: Annotated[str, Field(max_length=MAX_PASSWORD_CHARACTERS)]
 
 
-@router.get("/me")
+@router.get("/me", responses=answers(Me))
 async def me(request: Request) -> Response:
     """Who is calling."""
     principal = resolve_principal(request)
@@ -58,7 +59,7 @@ async def me(request: Request) -> Response:
     )
 
 
-@login_router.post("/login")
+@login_router.post("/login", responses=answers(Session, 401, 429))
 async def login(request: Request, body: LoginBody) -> Response:
     """Open a session; it comes as a cookie, with a second one whose value state-changing requests repeat."""
     logins = cast(Logins, request.app.state.logins)
@@ -79,7 +80,7 @@ async def login(request: Request, body: LoginBody) -> Response:
     return response
 
 
-@login_router.post("/logout")
+@login_router.post("/logout", status_code=204)
 async def logout(request: Request) -> Response:
     """End the session; it is over for whoever else has its cookie, too."""
     secret = session_secret(request)

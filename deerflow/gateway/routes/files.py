@@ -29,15 +29,19 @@ from deerflow.agents.workspace.allowance import Allowance
 from deerflow.agents.workspace.paths import MAX_DEPTH, Parts, parts_of, shown_path
 from deerflow.agents.workspace.worker import in_worker
 from deerflow.errors import InvalidRequestError, NotFoundError
+from deerflow.gateway.answers import ANY_BYTES, FILE, STORED, FileList, StoredFile, answers, failures
 from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.downloads import FileDownload
 from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.parameters import ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.uploads import on_disk, received
 
 router = APIRouter(route_class=GatewayRoute, tags=["files"], prefix="/threads/{thread_id}/files")
 
 MAX_LISTED = 10_000
+_ADDED: Final = STORED | failures(400, 404, 408, 415)
+_PUT: Final = answers(StoredFile) | _ADDED
 _ONE_FILE: Final = compile_path("/threads/{thread_id}/files/{path:path}")[0]
 
 
@@ -46,8 +50,8 @@ def is_upload(scope: Scope) -> bool:
     return scope["method"] in ("PUT", "POST") and _ONE_FILE.match(get_route_path(scope)) is not None
 
 
-@router.get("")
-async def list_files(request: Request, thread_id: str) -> Response:
+@router.get("", responses=answers(FileList, 404))
+async def list_files(request: Request, thread_id: ThreadId) -> Response:
     """The files in all folders, by name; `is_complete` is false where there are more than are listed."""
     workspace = await _workspace(request, thread_id)
     with _refusals():
@@ -57,8 +61,8 @@ async def list_files(request: Request, thread_id: str) -> Response:
     return JsonResponse({"files": files, "is_complete": len(found) <= MAX_LISTED, "max_bytes": max_bytes})
 
 
-@router.get("/{path:path}")
-async def download(request: Request, thread_id: str, path: str) -> Response:
+@router.get("/{path:path}", response_class=Response, responses=FILE | failures(404))
+async def download(request: Request, thread_id: ThreadId, path: str) -> Response:
     """The content of a file."""
     workspace = await _workspace(request, thread_id)
     opened: list[tuple[BinaryIO, int]] = []
@@ -72,8 +76,8 @@ async def download(request: Request, thread_id: str, path: str) -> Response:
     return FileDownload(*opened[0], parts_of(path)[-1])
 
 
-@router.put("/{path:path}")
-async def put(request: Request, thread_id: str, path: str) -> Response:
+@router.put("/{path:path}", responses=_PUT, openapi_extra={"requestBody": {"content": ANY_BYTES}})
+async def put(request: Request, thread_id: ThreadId, path: str) -> Response:
     """Put the body at the path: 201, or 200 where it took another file's place."""
     workspace = await _workspace(request, thread_id)
     max_bytes = host_of(request).config.files.max_bytes
@@ -84,8 +88,10 @@ async def put(request: Request, thread_id: str, path: str) -> Response:
     return _stored(thread_id, parts_of(path), 200 if replaced else 201)
 
 
-@router.post("/{path:path}")
-async def add(request: Request, thread_id: str, path: str) -> Response:
+@router.post(
+    "/{path:path}", status_code=201, responses=_ADDED, openapi_extra={"requestBody": {"content": ANY_BYTES}}
+)
+async def add(request: Request, thread_id: ThreadId, path: str) -> Response:
     """Put the body at the path, or under a name beside it where that one is taken: nothing is replaced."""
     workspace = await _workspace(request, thread_id)
     max_bytes = host_of(request).config.files.max_bytes
@@ -96,8 +102,8 @@ async def add(request: Request, thread_id: str, path: str) -> Response:
     return _stored(thread_id, (*parts_of(path)[:-1], name), 201)
 
 
-@router.delete("/{path:path}")
-async def delete(request: Request, thread_id: str, path: str) -> Response:
+@router.delete("/{path:path}", status_code=204, responses=failures(404))
+async def delete(request: Request, thread_id: ThreadId, path: str) -> Response:
     """Remove a file."""
     workspace = await _workspace(request, thread_id)
     with _refusals():

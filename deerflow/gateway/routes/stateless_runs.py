@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import InvalidRequestError, NotFoundError
+from deerflow.gateway.answers import ANY_JSON, EVENT_STREAM, Run, answers, failures, streamed
 from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.following import Following, stream_run, wait_for_run
@@ -37,13 +38,13 @@ class CancelBody(BaseModel):
     status: Literal["pending", "running", "all"] | None = None
 
 
-@router.post("")
+@router.post("", responses=answers(Run, 400, 404, headers=("Content-Location",)))
 async def create(request: Request, body: StatelessRunBody) -> Response:
     """Start a run in the background."""
     return created(await _start(request, body))
 
 
-@router.post("/batch")
+@router.post("/batch", responses=answers(list[Run], 400, 404))
 async def create_batch(
     request: Request, bodies: Annotated[list[StatelessRunBody], Field(min_length=1, max_length=100)]
 ) -> Response:
@@ -52,21 +53,21 @@ async def create_batch(
     return JsonResponse([run_json(run.record) for run in runs])
 
 
-@router.post("/stream")
+@router.post("/stream", response_class=Response, responses=streamed(EVENT_STREAM, 400, 404))
 async def stream(request: Request, body: StatelessRunBody) -> Response:
     """Start a run and send its events as they come."""
     run = await _start(request, body)
     return stream_run(request, run, Following(is_bound=body.on_disconnect == "cancel"))
 
 
-@router.post("/wait")
+@router.post("/wait", responses=streamed(ANY_JSON, 400, 404))
 async def wait(request: Request, body: StatelessRunBody) -> Response:
     """Start a run and send what it came to."""
     run = await _start(request, body)
     return wait_for_run(request, run, is_bound=body.on_disconnect == "cancel")
 
 
-@router.post("/cancel")
+@router.post("/cancel", status_code=204, responses=failures(404))
 async def cancel(request: Request, body: CancelBody, action: CancelAction = "interrupt") -> Response:
     """Stop several runs; 404 where there is none to be stopped."""
     refuse_rollback(action)

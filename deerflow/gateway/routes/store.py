@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import InvalidRequestError
+from deerflow.gateway.answers import FoundItems, Item, Namespaces, answers
 from deerflow.gateway.current import host_of, owner_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
@@ -28,14 +29,14 @@ router = APIRouter(route_class=GatewayRoute, tags=["store"], prefix="/store")
 _NAMESPACE: TypeAdapter[list[str]] = TypeAdapter(Namespace)
 
 
-@router.put("/items")
+@router.put("/items", status_code=204)
 async def put(request: Request, body: ItemBody) -> Response:
     """Keep an item in place of the one of this name, if there is one."""
     await _store(request).put(body.namespace, body.key, body.value)
     return Response(status_code=204)
 
 
-@router.get("/items")
+@router.get("/items", responses=answers(Item | None))
 async def get(
     request: Request,
     key: Annotated[Key, Query()],
@@ -46,14 +47,14 @@ async def get(
     return JsonResponse(await _store(request).get(_labels(namespace), key))
 
 
-@router.delete("/items")
+@router.delete("/items", status_code=204)
 async def delete(request: Request, body: ItemNameBody) -> Response:
     """Remove the item of this name, if there is one."""
     await _store(request).delete(body.namespace, body.key)
     return Response(status_code=204)
 
 
-@router.post("/items/search")
+@router.post("/items/search", responses=answers(FoundItems))
 async def search(request: Request, body: ItemSearchBody) -> Response:
     """The items below a namespace whose values fit."""
     found = await _store(request).search(
@@ -62,7 +63,7 @@ async def search(request: Request, body: ItemSearchBody) -> Response:
     return JsonResponse({"items": found})
 
 
-@router.post("/namespaces")
+@router.post("/namespaces", responses=answers(Namespaces))
 async def namespaces(request: Request, body: NamespacesBody) -> Response:
     """The namespaces that there are."""
     found = await _store(request).namespaces(

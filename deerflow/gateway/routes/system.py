@@ -6,7 +6,9 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 from starlette.requests import Request
+from starlette.responses import Response
 
+from deerflow.gateway.answers import Health, Info, Ok, answers
 from deerflow.gateway.current import host_of
 from deerflow.gateway.errors import error_response
 from deerflow.gateway.json_requests import GatewayRoute
@@ -22,24 +24,26 @@ _INFO = {
 }
 
 
-@router.get("/ok")
-async def ok() -> JsonResponse:
+@router.get("/ok", responses=answers(Ok))
+async def ok() -> Response:
+    """Whether the server answers."""
     return JsonResponse({"ok": True})
 
 
-@router.get("/info")
-async def info() -> JsonResponse:
+@router.get("/info", responses=answers(Info))
+async def info() -> Response:
+    """What the server is, and what of LangGraph's API it has."""
     return JsonResponse(_INFO)
 
 
-@router.get("/health/live")
-async def live() -> JsonResponse:
+@router.get("/health/live", responses=answers(Health))
+async def live() -> Response:
     """Whether the process answers."""
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/health/ready")
-async def ready(request: Request) -> JsonResponse:
+@router.get("/health/ready", responses=answers(Health))
+async def ready(request: Request) -> Response:
     """Whether runs are accepted: 503 before the start, during the shutdown, and without database."""
     host = host_of(request)
     if not host.runs.accepting:

@@ -10,10 +10,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
+from deerflow.gateway.answers import (
+    ACCEPTED,
+    ANY_JSON,
+    EVENT_STREAM,
+    Run,
+    RunPart,
+    answers,
+    failures,
+    streamed,
+)
 from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
 from deerflow.gateway.following import Following, find_run, join_run, locations, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.pages import Limit, Offset
+from deerflow.gateway.parameters import RunId, ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.gateway.selection import selected
@@ -30,33 +42,33 @@ router = APIRouter(route_class=GatewayRoute, tags=["runs"], prefix="/threads/{th
 CancelAction = Literal["interrupt", "rollback"]
 
 
-@router.post("")
-async def create(request: Request, thread_id: str, body: RunBody) -> Response:
+@router.post("", responses=answers(Run, 400, 404, 409, headers=("Content-Location",)))
+async def create(request: Request, thread_id: ThreadId, body: RunBody) -> Response:
     """Start a run in the background."""
     run = await _start(request, thread_id, body)
     return created(run)
 
 
-@router.post("/stream")
-async def stream(request: Request, thread_id: str, body: RunBody) -> Response:
+@router.post("/stream", response_class=Response, responses=streamed(EVENT_STREAM, 400, 404, 409))
+async def stream(request: Request, thread_id: ThreadId, body: RunBody) -> Response:
     """Start a run and send its events as they come."""
     run = await _start(request, thread_id, body)
     return stream_run(request, run, Following(is_bound=body.on_disconnect == "cancel"))
 
 
-@router.post("/wait")
-async def wait(request: Request, thread_id: str, body: RunBody) -> Response:
+@router.post("/wait", responses=streamed(ANY_JSON, 400, 404, 409))
+async def wait(request: Request, thread_id: ThreadId, body: RunBody) -> Response:
     """Start a run and send what it came to."""
     run = await _start(request, thread_id, body)
     return wait_for_run(request, run, is_bound=body.on_disconnect == "cancel")
 
 
-@router.get("")
+@router.get("", responses=answers(list[RunPart], 404))
 async def list_runs(
     request: Request,
-    thread_id: str,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    thread_id: ThreadId,
+    limit: Limit = 10,
+    offset: Offset = 0,
     status: RunStatus | None = None,
     select: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
@@ -68,14 +80,14 @@ async def list_runs(
     return JsonResponse(selected([run_json(run) for run in runs], select))
 
 
-@router.get("/{run_id}")
-async def get(request: Request, thread_id: str, run_id: str) -> Response:
+@router.get("/{run_id}", responses=answers(Run, 404))
+async def get(request: Request, thread_id: ThreadId, run_id: RunId) -> Response:
     """One run."""
     return JsonResponse(run_json(await run_of(request, thread_id, run_id)))
 
 
-@router.delete("/{run_id}")
-async def delete(request: Request, thread_id: str, run_id: str) -> Response:
+@router.delete("/{run_id}", status_code=204, responses=failures(404))
+async def delete(request: Request, thread_id: ThreadId, run_id: RunId) -> Response:
     """Stop a run where it is under way, and remove its record; the thread's state stays."""
     run = await run_of(request, thread_id, run_id)
     if not await host_of(request).runs.remove_run(run.run_id, thread_id=run.thread_id):
@@ -83,18 +95,20 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{run_id}/join")
-async def join(request: Request, thread_id: str, run_id: str, cancel_on_disconnect: bool = False) -> Response:
+@router.get("/{run_id}/join", responses=streamed(ANY_JSON, 404))
+async def join(
+    request: Request, thread_id: ThreadId, run_id: RunId, cancel_on_disconnect: bool = False
+) -> Response:
     """What a run came to, once it has ended."""
     run = await find_run(request, thread_id, run_id)
     return await join_run(request, run, is_bound=cancel_on_disconnect)
 
 
-@router.get("/{run_id}/stream")
+@router.get("/{run_id}/stream", response_class=Response, responses=streamed(EVENT_STREAM, 400, 404))
 async def join_stream(
     request: Request,
-    thread_id: str,
-    run_id: str,
+    thread_id: ThreadId,
+    run_id: RunId,
     cancel_on_disconnect: bool = False,
     stream_mode: Annotated[list[str] | None, Query()] = None,
     last_event_id: Annotated[str | None, Header()] = None,
@@ -106,9 +120,13 @@ async def join_stream(
     return stream_run(request, run, following)
 
 
-@router.post("/{run_id}/cancel")
+@router.post("/{run_id}/cancel", responses=streamed(ANY_JSON, 404, 409) | ACCEPTED)
 async def cancel(
-    request: Request, thread_id: str, run_id: str, wait: bool = False, action: CancelAction = "interrupt"
+    request: Request,
+    thread_id: ThreadId,
+    run_id: RunId,
+    wait: bool = False,
+    action: CancelAction = "interrupt",
 ) -> Response:
     """Stop a run. 202, also for one that was stopped before; with `wait` its state, once it has ended.
 

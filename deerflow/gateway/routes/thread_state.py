@@ -8,8 +8,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from deerflow.gateway.answers import StateChange, StatePart, answers
 from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.pages import Limit
+from deerflow.gateway.parameters import CheckpointId, ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.run_bodies import CheckpointBody, checkpoint_id_of
 from deerflow.gateway.selection import selected_state
@@ -22,29 +25,35 @@ router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/
 Select = Annotated[list[str] | None, Query()]
 
 
-@router.get("/state")
-async def get(request: Request, thread_id: str, subgraphs: bool = False, select: Select = None) -> Response:
+@router.get("/state", responses=answers(StatePart, 404))
+async def get(
+    request: Request, thread_id: ThreadId, subgraphs: bool = False, select: Select = None
+) -> Response:
     """The newest state; before the first run an empty one."""
     return await _state(request, thread_id, None, subgraphs, select)
 
 
-@router.get("/state/{checkpoint_id}")
+@router.get("/state/{checkpoint_id}", responses=answers(StatePart, 404))
 async def get_at(
-    request: Request, thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Select = None
+    request: Request,
+    thread_id: ThreadId,
+    checkpoint_id: CheckpointId,
+    subgraphs: bool = False,
+    select: Select = None,
 ) -> Response:
     """The state at a checkpoint."""
     return await _state(request, thread_id, checked_id(checkpoint_id, "checkpoint_id"), subgraphs, select)
 
 
-@router.post("/state/checkpoint")
-async def post_at(request: Request, thread_id: str, body: StateAtBody) -> Response:
+@router.post("/state/checkpoint", responses=answers(StatePart, 404))
+async def post_at(request: Request, thread_id: ThreadId, body: StateAtBody) -> Response:
     """The state at a checkpoint, which is given as a whole."""
     checkpoint_id = checkpoint_id_of(body.checkpoint, checked_id(thread_id, "thread_id"))
     return await _state(request, thread_id, checkpoint_id, bool(body.subgraphs), body.select)
 
 
-@router.post("/state")
-async def update(request: Request, thread_id: str, body: StateUpdateBody) -> Response:
+@router.post("/state", responses=answers(StateChange, 404, 409))
+async def update(request: Request, thread_id: ThreadId, body: StateUpdateBody) -> Response:
     """Change the state as if a node had; 409 while a run is under way."""
     thread = await thread_of(request, thread_id)
     checkpoint_id = checkpoint_id_of(body.checkpoint, thread.thread_id)
@@ -63,19 +72,19 @@ async def update(request: Request, thread_id: str, body: StateUpdateBody) -> Res
     )
 
 
-@router.get("/history")
+@router.get("/history", responses=answers(list[StatePart], 404))
 async def history(
     request: Request,
-    thread_id: str,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
+    thread_id: ThreadId,
+    limit: Limit = 10,
     before: str | None = None,
 ) -> Response:
     """States, newest first."""
     return await post_history(request, thread_id, HistoryBody(limit=limit, before=before))
 
 
-@router.post("/history")
-async def post_history(request: Request, thread_id: str, body: HistoryBody) -> Response:
+@router.post("/history", responses=answers(list[StatePart], 404))
+async def post_history(request: Request, thread_id: ThreadId, body: HistoryBody) -> Response:
     """States, newest first: those `before` a checkpoint, or the one at `checkpoint`."""
     thread = await thread_of(request, thread_id)
     before = body.before

@@ -12,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.errors import ConflictError, DeerFlowError, NotFoundError
+from deerflow.gateway.answers import MERGED, Pruned, Thread, ThreadPart, answers, failures
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.json_requests import GatewayRoute
-from deerflow.gateway.pages import page_headers
+from deerflow.gateway.pages import PAGE_HEADERS, page_headers
+from deerflow.gateway.parameters import ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import extracted, selected
 from deerflow.gateway.shapes import thread_json
@@ -38,7 +40,7 @@ router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads"
 _STATE_FIELDS = {"values", "interrupts"}
 
 
-@router.post("")
+@router.post("", responses=answers(Thread, 404, 409))
 async def create(request: Request, body: ThreadBody) -> Response:
     """A new thread; with `if_exists: do_nothing` the one that is there."""
     host = host_of(request)
@@ -58,7 +60,7 @@ async def create(request: Request, body: ThreadBody) -> Response:
     return await get(request, thread_id)
 
 
-@router.post("/search")
+@router.post("/search", responses=answers(list[ThreadPart], headers=PAGE_HEADERS))
 async def search(request: Request, body: ThreadSearchBody) -> Response:
     """Threads with their newest states, the newest first unless asked otherwise."""
     query = ThreadQuery(
@@ -83,14 +85,14 @@ async def search(request: Request, body: ThreadSearchBody) -> Response:
     return JsonResponse(chosen, headers=headers)
 
 
-@router.post("/count")
+@router.post("/count", responses=answers(int))
 async def count(request: Request, body: ThreadFilterBody) -> Response:
     """How many threads there are."""
     query = ThreadQuery(user_id=visible_to(request), metadata=body.metadata, status=body.status)
     return JsonResponse(await count_threads(host_of(request), query, body.values))
 
 
-@router.post("/prune")
+@router.post("/prune", responses=answers(Pruned))
 async def prune(request: Request, body: PruneBody) -> Response:
     """Remove several threads, or their older states; those that are not there, or busy, are passed over."""
     pruned = 0
@@ -101,15 +103,15 @@ async def prune(request: Request, body: PruneBody) -> Response:
     return JsonResponse({"pruned_count": pruned})
 
 
-@router.get("/{thread_id}")
-async def get(request: Request, thread_id: str) -> Response:
+@router.get("/{thread_id}", responses=answers(Thread, 404))
+async def get(request: Request, thread_id: ThreadId) -> Response:
     """One thread with its newest state."""
     thread = await thread_of(request, thread_id)
     return JsonResponse(thread_json(thread, await host_of(request).states.read(thread)))
 
 
-@router.patch("/{thread_id}")
-async def patch(request: Request, thread_id: str, body: ThreadPatchBody) -> Response:
+@router.patch("/{thread_id}", responses=answers(Thread, 404) | MERGED)
+async def patch(request: Request, thread_id: ThreadId, body: ThreadPatchBody) -> Response:
     """Merge metadata; with `Prefer: return=minimal` nothing comes back."""
     host = host_of(request)
     thread = await thread_of(request, thread_id)
@@ -119,8 +121,8 @@ async def patch(request: Request, thread_id: str, body: ThreadPatchBody) -> Resp
     return JsonResponse(thread_json(thread, await host.states.read(thread)))
 
 
-@router.delete("/{thread_id}")
-async def delete(request: Request, thread_id: str) -> Response:
+@router.delete("/{thread_id}", status_code=204, responses=failures(404))
+async def delete(request: Request, thread_id: ThreadId) -> Response:
     """Stop a thread's runs and remove it with its history and files."""
     thread = await thread_of(request, thread_id)
     if not await host_of(request).runs.remove(thread.thread_id):
@@ -128,8 +130,8 @@ async def delete(request: Request, thread_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{thread_id}/copy")
-async def copy(request: Request, thread_id: str) -> Response:
+@router.post("/{thread_id}/copy", responses=answers(Thread, 404))
+async def copy(request: Request, thread_id: ThreadId) -> Response:
     """A new thread of the caller's with the same metadata, state and history."""
     thread = await thread_of(request, thread_id)
     states = host_of(request).states
