@@ -32,11 +32,12 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; runs under way then get `shutdown.drain_seconds`, and are stopped.
 
-    Raises `ConfigError` where this configuration must not be served at `host`. What cannot start, or cannot
-    have the port, ends the process with a status other than 0.
+    Raises `ConfigError` where this configuration must not be served at `host`, and where the port is taken.
+    What cannot start ends the process with a status other than 0.
     """
     config = config_from(config)
     check_bind_address(config, host)
+    check_port(host, port)
     if not logging.root.handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     server = GatewayServer(server_config(create_app(config), host, port))
@@ -55,6 +56,18 @@ def check_bind_address(config: AppConfig, host: str) -> None:
             f"auth.mode: 'none' serves this machine only, not {host!r}; "
             "serve at 127.0.0.1, or set auth.mode: users"
         )
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise `ConfigError` where nobody can listen there, before anything is opened or started."""
+    try:
+        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            socket.create_server(address[:2], family=family).close()
+    except OSError as error:
+        reason = str(error.strerror or error).partition(" (while")[0]
+        raise ConfigError(
+            f"cannot serve at {host}, port {port}: {reason}; choose another --host or --port"
+        ) from error
 
 
 def server_config(app: Any, host: str, port: int) -> uvicorn.Config:

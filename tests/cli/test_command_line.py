@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -104,6 +105,18 @@ def test_another_address_than_loopback_is_refused_without_users(tmp_path: Path) 
     done = _run("serve", "--host", "0.0.0.0", cwd=tmp_path)
     assert done.returncode == 1
     assert "auth.mode" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = _run("serve", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"deerflow: cannot serve at 127.0.0.1, port {port}: Address already in use; "
+        "choose another --host or --port\n"
+    )
+    assert not (tmp_path / ".deer-flow").exists()
 
 
 _REFUSING = """
