@@ -14,6 +14,7 @@ from langgraph.types import Command
 
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
+from deerflow.errors import ConflictError
 from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.runs.request import cleaned
 
@@ -43,6 +44,7 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         outcome = TaskOutcome.FAILED
         hooks = TaskHooks(scope.snapshot, scope.task_store, scope.task_info)
         try:
+            await self._check_somebody_waits(input, config)
             await hooks.start()
             parts = super().astream(
                 _cleaned(input), config, context=runtime_context(caller, scope), **arguments
@@ -56,6 +58,17 @@ class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             raise
         finally:
             await uninterrupted(hooks.stop(outcome), name=f"on_task_stop of run {scope.task_info.run_id}")
+
+    async def _check_somebody_waits(self, graph_input: Any, config: Any) -> None:
+        """Raise `ConflictError` for an answer that this graph has no place for: it would be lost silently."""
+        if not isinstance(graph_input, Command) or graph_input.resume is None:
+            return
+        state = await self.aget_state(config)
+        if not state.next:
+            raise ConflictError(
+                "nothing on this thread waits for an answer under these options; "
+                "give the context of the run that asked, approve_tools say"
+            )
 
     def _scope_for(self, graph_input: Any) -> RunScope:
         answers = isinstance(graph_input, Command) and graph_input.resume is not None

@@ -20,6 +20,13 @@ _RULES = [
     DELEGATE_TWICE,
     {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "never"}]},
     {"when": "^fail", "turns": [{"error": "the model is down"}]},
+    {
+        "when": "^write",
+        "turns": [
+            {"tool_calls": [{"name": "write_file", "args": {"path": "a.txt", "content": "x"}, "id": "w"}]},
+            {"text": "after: {tool_results}"},
+        ],
+    },
     {"when": "", "turns": [{"text": "echo: {prompt}"}]},
 ]
 
@@ -126,6 +133,22 @@ async def test_a_second_turn_remembers_the_first(client: LangGraphClient, served
     state = await client.runs.wait(thread_id, "lead_agent", input=_message("again"))
     texts = [message["content"] for message in state["messages"]]
     assert texts == ["hello", "echo: hello", "again", "echo: again"]
+
+
+async def test_an_answer_goes_on_under_the_options_of_the_question(
+    client: LangGraphClient, served: Served
+) -> None:
+    options: Any = {"approve_tools": ["write_file"]}
+    approval: Any = {"resume": {"decisions": [{"type": "approve"}]}}
+    thread_id = (await client.threads.create())["thread_id"]
+    waiting: Any = await client.runs.wait(thread_id, "lead_agent", input=_message("write"), context=options)
+    assert waiting["__interrupt__"][0]["value"]["action_requests"][0]["name"] == "write_file"
+    # Without them no node of the graph waits: that is said, and nothing is lost.
+    with pytest.raises(Exception, match="ConflictError"):
+        await client.runs.wait(thread_id, "lead_agent", command=approval)
+    ended: Any = await client.runs.wait(thread_id, "lead_agent", command=approval, context=options)
+    assert ended["messages"][-1]["content"].startswith("after: created 'a.txt'")
+    assert len(ended["messages"]) == 4
 
 
 async def test_reads_start_nothing(client: LangGraphClient, served: Served) -> None:
