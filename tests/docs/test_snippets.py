@@ -19,7 +19,11 @@ from deerflow.config import config_from
 from deerflow.extensions import reset_loaded_extensions
 
 # The pages about AxonX have tests of their own, and so has the contract's README.
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/guides/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/guides/*.md")),
+    *sorted(ROOT.glob("docs/reference/*.md")),
+]
 _SECRETS = {"OPENAI_API_KEY": "sk-test", "ANTHROPIC_API_KEY": "sk-test", "DATABASE_PASSWORD": "secret"}
 
 
