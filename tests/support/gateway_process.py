@@ -37,13 +37,15 @@ class GatewayProcess:
 
 @contextmanager
 def gateway_process(
-    folder: Path, config: dict[str, Any], *, environment: dict[str, str] | None = None
+    folder: Path,
+    config: dict[str, Any],
+    *,
+    environment: dict[str, str] | None = None,
+    port: int | None = None,
 ) -> Iterator[GatewayProcess]:
-    """Serve `config` from `folder` on a free port of loopback."""
+    """Serve `config` from `folder` on `port`, or a free one, of loopback."""
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = port or free_port()
     log_path = folder / "gateway.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
@@ -65,6 +67,13 @@ def gateway_process(
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _wait_until_up(gateway: GatewayProcess, timeout_seconds: float = 60.0) -> None:

@@ -88,7 +88,7 @@ export function errorText(error: unknown): string {
 
 export function isLostConnection(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return error instanceof TypeError || error.name === "MaxReconnectAttemptsError" || /reconnection attempts/.test(error.message);
+  return error instanceof TypeError || ["ConnectionError", "MaxReconnectAttemptsError"].includes(error.name);
 }
 
 async function detailOf(response: Response): Promise<string> {
