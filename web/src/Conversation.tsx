@@ -163,6 +163,7 @@ export function Conversation({ threadId, title, onThread, onChange, onReconnecte
         delegations={delegations}
         isLoading={stream.isLoading}
         isFetching={stream.isThreadLoading}
+        hasProblem={problem !== ""}
       />
       <div className="foot">
         <p role="status" className={isLost ? "lost" : "hidden"}>

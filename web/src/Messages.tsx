@@ -10,6 +10,7 @@ interface Props {
   delegations: Delegations;
   isLoading: boolean;
   isFetching: boolean;
+  hasProblem: boolean;
 }
 
 export type ToolResult = Extract<Message, { type: "tool" }>;
@@ -17,7 +18,7 @@ type ToolCall = { id?: string; name: string; args: unknown };
 
 const NEAR_THE_END_PIXELS = 120;
 
-export function Messages({ messages, delegations, isLoading, isFetching }: Props) {
+export function Messages({ messages, delegations, isLoading, isFetching, hasProblem }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const results = new Map(
@@ -46,7 +47,7 @@ export function Messages({ messages, delegations, isLoading, isFetching }: Props
   return (
     <div className="messages" ref={box} role="log" aria-label="Messages" aria-busy={isLoading} tabIndex={0}>
       <div className="column">
-        {messages.length === 0 && !isLoading && (
+        {messages.length === 0 && !isLoading && !hasProblem && (
           <p className="empty">{isFetching ? "Loading…" : "Ask something, or hand over a piece of work."}</p>
         )}
         {messages.map((message, index) => (
