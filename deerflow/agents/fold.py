@@ -33,7 +33,7 @@ def fold(stack: Sequence[AgentMiddleware], *, with_tools: bool = True) -> list[A
 
     That one comes first and is missing where nothing wraps. A middleware with node hooks follows in its place
     without its wrap hooks; one that only wraps leaves its tools, state and transformers, if it has any.
-    A hook with one side only works on both: a synchronous one in a thread, an async one on a loop of its own.
+    A hook with one side only works on both: a synchronous one in a thread, an async one on the side loop.
     Without `with_tools` no tool is left: whoever builds the agent gives it those of the middlewares.
     """
     folded = [shown for middleware in stack if (shown := _shown(middleware, with_tools)) is not None]

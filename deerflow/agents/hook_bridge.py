@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from deerflow.extensions.hook_threads import HOOK_THREADS
+from deerflow.loop_thread import side_loop
 
 SyncHandler = Callable[[Any], Any]
 AsyncHandler = Callable[[Any], Awaitable[Any]]
@@ -102,7 +103,10 @@ async def _awaited(handler: AsyncHandler, request: Any) -> Any:
 
 
 def run_async_hook(hook: Callable[[Any, AsyncHandler], Any], request: Any, handler: SyncHandler) -> Any:
-    """Return what an async wrap hook returns, run on a loop of its own; its handler calls run right here."""
+    """Return what an async wrap hook returns, run on the side loop; its handler calls run right here.
+
+    Not on a loop of its own: what a client of a model keeps open would belong to a loop that is gone.
+    """
     inbox: SimpleQueue[_HandlerCall | _End] = SimpleQueue()
 
     async def call_handler(changed: Any) -> Any:
@@ -113,7 +117,7 @@ def run_async_hook(hook: Callable[[Any, AsyncHandler], Any], request: Any, handl
     async def run() -> Any:
         return await hook(request, call_handler)
 
-    _start(lambda: asyncio.run(run()), inbox.put)
+    _start(lambda: side_loop().call(run()), inbox.put)
     while True:
         item = inbox.get()
         if isinstance(item, _End):

@@ -22,6 +22,7 @@ from deerflow_extension_api import (
     MiddlewarePlacement,
     Placement,
 )
+from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool
 from support import models, tools
@@ -31,9 +32,11 @@ from support.gateways import gateway
 from support.hosts import answer, delegation, finished, scripted_host, start
 
 from deerflow.agents import make_lead_agent
+from deerflow.agents.fold import fold
 from deerflow.client import DeerFlowClient
 from deerflow.config import config_from
 from deerflow.extensions import LoadedExtensions
+from deerflow.models import ScriptedChatModel
 
 NAMES = ("search", "fetch", "lookup")
 CONFIGURED = [{"use": f"support.tools:{name}"} for name in NAMES]
@@ -223,6 +226,38 @@ async def test_many_blocking_tools_run_side_by_side_and_hold_nobody_up(tmp_path:
         await asyncio.to_thread(tools.meeting.wait)
         await slow.ended.wait()
     assert answer(slow) == "met"
+
+
+async def test_a_synchronous_tool_gets_what_the_host_injects(tmp_path: Path) -> None:
+    call = {"name": "injected", "args": {"word": "x"}, "id": "call-1"}
+    rule = {"when": "^inject", "turns": [{"tool_calls": [call]}, {"text": "{tool_results}"}]}
+    config = {**sections(MODELS[0], [rule]), "tools": [{"use": "support.tools:injected"}]}
+    async with scripted_host(tmp_path, **config) as host:
+        assert answer(await finished(host, "inject")) == "x call-1 2 ok"
+
+
+class Looping(AgentMiddleware[Any, Any]):
+    """Asynchronous only; keeps the event loops that its hook ran on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loops: list[asyncio.AbstractEventLoop] = []
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        self.loops.append(asyncio.get_running_loop())
+        return await handler(request)
+
+
+def test_async_hooks_of_blocking_callers_share_one_loop() -> None:
+    # What a model's client keeps open between two of their calls belongs to the loop of the first.
+    looping = Looping()
+    graph = create_agent(
+        ScriptedChatModel(rules=[{"when": "", "turns": [{"text": "hi"}]}]), middleware=fold([looping])
+    )
+    for _ in range(2):
+        graph.invoke(GIVEN)
+    first, second = looping.loops
+    assert first is second and first.is_running()
 
 
 async def test_a_tool_that_tries_to_end_the_process_has_failed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain.tools import ToolRuntime
 from langchain_core.callbacks import CallbackManagerForToolRun
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.types import interrupt
 
@@ -51,6 +52,13 @@ def meet() -> str:
     """Block until 25 are there."""
     meeting.wait()
     return "met"
+
+
+@tool
+def injected(runtime: ToolRuntime[Any, Any], config: RunnableConfig, word: str = "") -> str:
+    """Tell what the host gives to a tool beside its arguments."""
+    state = len(runtime.state["messages"])
+    return f"{word} {runtime.tool_call_id} {state} {config['configurable']['thread_id'][:0]}ok"
 
 
 @tool(response_format="content_and_artifact")
