@@ -56,14 +56,16 @@ class Assembler:
         self._application = application_middlewares(config)
         self._complaints = Complaints()
         self._reserved = host_names(config.guards)
-        self._tools: list[OwnedTool] = []
-        self.add_tools(configured_tools(config))
         self._kept: OrderedDict[Hashable, Assembly] = OrderedDict()
         self._lock = threading.Lock()
+        self._tools: list[OwnedTool] = []
+        self.add_tools(configured_tools(config))
 
     def add_tools(self, tools: Sequence[OwnedTool]) -> None:
         """Offer further tools to agents that are built from now on; a taken name stays its owner's."""
         self._tools = one_per_name([*self._tools, *tools], self._complaints.warn, taken=self._reserved)
+        with self._lock:
+            self._kept.clear()
 
     async def lead(self, snapshot: LoadedExtensions, options: RequestOptions) -> Assembly:
         """The lead graph of `snapshot` for these request options."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -29,7 +30,12 @@ class McpServerConfig(Section):
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may show."""
-        return tuple(str(value) for value in (*self.env.values(), *self.headers.values()))
+        url = urlsplit(self.url or "")
+        return tuple(
+            str(value)
+            for value in (*self.env.values(), *self.headers.values(), url.password, url.query)
+            if value
+        )
 
     @model_validator(mode="after")
     def _fields_fit_transport(self) -> Self:

@@ -18,6 +18,9 @@ from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langchain_core.utils.json import parse_partial_json
 
+MOST_ANSWERS = 1024
+"""Answers that are followed at a time; of one whose caller went away nobody says that it ended."""
+
 
 class WholeArguments(BaseCallbackHandler):
     """Moves tool calls with half arguments to `invalid_tool_calls`, in answers of any number of runs."""
@@ -40,6 +43,8 @@ class WholeArguments(BaseCallbackHandler):
         if not isinstance(message, AIMessageChunk) or not message.tool_call_chunks:
             return
         texts = self._texts.setdefault(run_id, defaultdict(str))
+        while len(self._texts) > MOST_ANSWERS:
+            self._texts.pop(next(iter(self._texts)), None)
         for piece in message.tool_call_chunks:
             # Pieces without an index are calls of their own, as LangChain takes them.
             index = piece.get("index")

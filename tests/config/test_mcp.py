@@ -78,3 +78,8 @@ def test_no_error_shows_a_secret(server: Any) -> None:
 def test_a_misspelt_key_is_told(caplog: pytest.LogCaptureFixture) -> None:
     configured({**STDIO, "enviroment": {}})
     assert "unknown key mcp.servers.one.enviroment is ignored" in caplog.text
+
+
+def test_secrets_of_a_server_are_known_to_those_who_write_messages() -> None:
+    server = configured({**HTTP, "url": "https://ann:pw@host/mcp?key=k1", "headers": {"A": "h1"}})
+    assert server.secrets == ("h1", "pw", "key=k1")

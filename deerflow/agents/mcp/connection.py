@@ -102,5 +102,5 @@ class McpConnection:
         kind = "" if isinstance(error, McpError | ConnectionLostError) else f"{type(error).__name__}: "
         text = f"MCP server {self.name!r}: {kind}{error}"
         for secret in sorted(self.server.secrets, key=len, reverse=True):
-            text = text.replace(secret, "***") if secret else text
+            text = text.replace(secret, "***")
         return McpServerError(text)

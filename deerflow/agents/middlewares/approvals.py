@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from langchain.agents.middleware import (
     AgentState,
@@ -18,6 +18,10 @@ from langgraph.runtime import Runtime
 
 _PROBLEM_KEY = "__deerflow_answer_problem"
 _EDITS_KEY = "hitl_edited_tool_calls"
+
+
+MOST_ANSWERS = 100
+"""How often one question is asked."""
 
 
 class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
@@ -39,20 +43,26 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
         return HumanInTheLoopMiddleware.__name__
 
     def after_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Ask until an answer fits."""
-        problem = ""
-        while True:
-            # LangGraph gives the answers of earlier pauses again, in order, wrong ones too: had one of them
-            # ended the run, no later one could ever be heard.
+        """Ask until an answer fits.
+
+        LangGraph gives the answers of earlier pauses again, in order, wrong ones too: had one of them ended
+        the run, no later one could ever be heard.
+        """
+        asked: dict[str, Any] = dict(state)
+        for _ in range(MOST_ANSWERS):
             try:
-                asked = {**state, _PROBLEM_KEY: problem} if problem else state
-                update = super().after_model(asked, runtime)  # type: ignore[arg-type]
-                _check_edits(update)
-                return update
+                return self._ask(asked, runtime)
             except GraphBubbleUp:
                 raise
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 problem = f"The last answer did not fit ({type(error).__name__}: {error})."
+                asked[_PROBLEM_KEY] = problem
+        return self._ask(asked, runtime)
+
+    def _ask(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        update = super().after_model(cast(AgentState[Any], state), runtime)
+        _check_edits(update)
+        return update
 
     def _create_action_and_config(
         self,
