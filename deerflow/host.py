@@ -30,6 +30,7 @@ from deerflow.persistence import (
     open_store,
     roll_back_checkpoints,
 )
+from deerflow.runs.active import ActiveRun
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.presence import open_presence
@@ -47,13 +48,15 @@ MEMORY_FLUSH_SECONDS = 10.0
 class HostOptions:
     """How an entry wants its host. `services_of` is the set whose services run here; `mounts` are read-only
     names in every workspace; `owns_notification_loop` makes the opening loop the one that extensions are
-    notified on; `drain_seconds` takes the place of the configured time for runs to finish."""
+    notified on; `drain_seconds` takes the place of the configured time for runs to finish; `on_run_end` is
+    told of every run, once it has ended."""
 
     services_of: LoadedExtensions | None = None
     owns_notification_loop: bool = False
     middlewares: Sequence[AgentMiddleware[Any, Any]] = ()
     mounts: Mapping[str, Path] = field(default_factory=dict)
     drain_seconds: float | None = None
+    on_run_end: Callable[[ActiveRun], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             memory=memory,
             presence=presence,
             roll_back=partial(roll_back_checkpoints, checkpointer),
+            on_run_end=options.on_run_end,
         )
         runs = RunService(parts)
         try:

@@ -142,6 +142,12 @@ class RunsConfig(Section):
     lease_seconds: Seconds = 30
 
 
+class LoggingConfig(Section):
+    """How the Gateway writes its log: lines for people, or one JSON object for each line."""
+
+    format: Literal["text", "json"] = "text"
+
+
 class ShutdownConfig(Section):
     """How long runs may finish before they are cancelled."""
 
@@ -184,6 +190,7 @@ class AppConfig(Section):
     model_retry: ModelRetryConfig = ModelRetryConfig()
     runs: RunsConfig = RunsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
+    logging: LoggingConfig = LoggingConfig()
     plugins: tuple[ExtensionSpec, ...] = ()
     extensions: ExtensionsConfig = ExtensionsConfig()
 

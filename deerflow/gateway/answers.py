@@ -222,6 +222,8 @@ RunPart = TypedDict("RunPart", Run.__annotations__, total=False)  # type: ignore
 StatePart = TypedDict("StatePart", ThreadState.__annotations__, total=False)  # type: ignore[misc]
 AssistantPart = TypedDict("AssistantPart", Assistant.__annotations__, total=False)  # type: ignore[misc]
 
+TEXT: Final[Json] = {"text/plain": {"schema": {"type": "string"}}}
+METRICS: Final[Answers] = {200: {"description": "All numbers.", "content": TEXT}}
 FILE: Final[Answers] = {200: {"description": "The file.", "content": ANY_BYTES}}
 STORED: Final[Answers] = {201: {"model": StoredFile}}
 ACCEPTED: Final[Answers] = {202: {"description": "The run was asked to stop."}}

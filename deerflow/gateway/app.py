@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 
 from deerflow.config import AppConfig, config_from
 from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
+from deerflow.extensions.outcomes import listen_to_outcomes
 from deerflow.gateway.assistants import system_assistant
 from deerflow.gateway.authentication import DOCUMENTATION_PATHS, PUBLIC_PATHS, Authentication
 from deerflow.gateway.body_limit import BodyLimit
@@ -23,7 +24,10 @@ from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.gateway.identity import build_identity
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
+from deerflow.gateway.metrics import Metrics
 from deerflow.gateway.openapi import GatewayApp
+from deerflow.gateway.pages import PAGE_HEADERS
+from deerflow.gateway.request_ids import REQUEST_ID_HEADER, RequestIds
 from deerflow.gateway.routes import (
     assistants,
     auth,
@@ -38,7 +42,7 @@ from deerflow.gateway.routes import (
 from deerflow.gateway.web_page import page_router, public_page_paths
 from deerflow.host import HostOptions, open_host
 
-EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
+EXPOSED_HEADERS = ("Location", "Content-Location", *PAGE_HEADERS, REQUEST_ID_HEADER)
 
 
 def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | None = None) -> FastAPI:
@@ -50,12 +54,13 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     config = config_from(config)
     identity = build_identity(config)
     loaded, diagnostics = load_extensions(config.plugins)
+    metrics = Metrics()
     app = GatewayApp(
         public_paths=None if config.auth.mode == "none" else _public_paths(config),
         title="deerflow",
         version=version("deerflow"),
         routes=host_routes(with_users=config.auth.mode == "users"),
-        lifespan=_lifespan_of(config, loaded),
+        lifespan=_lifespan_of(config, loaded, metrics),
         middleware=_middlewares(config),
         exception_handlers=exception_handlers(),
         redirect_slashes=False,
@@ -64,6 +69,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
     app.state.config = config
     app.state.identity = identity
     app.state.logins = auth.Logins() if config.auth.mode == "users" else None
+    app.state.metrics = metrics
     app.state.extensions = loaded
     app.state.extension_diagnostics = diagnostics
     setattr(app.state, EXTENSION_PRINCIPAL_RESOLVER_KEY, identity)
@@ -93,9 +99,11 @@ def _middlewares(config: AppConfig) -> list[Middleware]:
         expose_headers=list(EXPOSED_HEADERS),
     )
     limit = Middleware(BodyLimit, is_exempt=files.is_upload)
+    names = Middleware(RequestIds)
     if config.auth.mode == "none":
-        return [Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
+        return [names, Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
     return [
+        names,
         origins,
         Middleware(UnexpectedErrors),
         Middleware(Authentication, public_paths=_public_paths(config) | public_page_paths()),
@@ -108,15 +116,21 @@ def _public_paths(config: AppConfig) -> frozenset[str]:
     return PUBLIC_PATHS | DOCUMENTATION_PATHS if config.auth.public_docs else PUBLIC_PATHS
 
 
-def _lifespan_of(config: AppConfig, loaded: LoadedExtensions) -> Any:
-    options = HostOptions(services_of=loaded, owns_notification_loop=True)
+def _lifespan_of(config: AppConfig, loaded: LoadedExtensions, metrics: Metrics) -> Any:
+    options = HostOptions(services_of=loaded, owns_notification_loop=True, on_run_end=metrics.count_run)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_host(config, options) as host:
-            app.state.system_assistant = await system_assistant(host)
-            app.state.host = host
-            yield
-        app.state.host = None
+        release = listen_to_outcomes(metrics.count_hook)
+        try:
+            async with open_host(config, options) as host:
+                app.state.system_assistant = await system_assistant(host)
+                app.state.host = host
+                metrics.watch(host)
+                yield
+        finally:
+            release()
+            metrics.watch(None)
+            app.state.host = None
 
     return lifespan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import sys
@@ -16,6 +15,7 @@ from uvicorn.lifespan.off import LifespanOff
 from deerflow.config import AppConfig, config_from
 from deerflow.errors import ConfigError
 from deerflow.gateway.app import create_app
+from deerflow.gateway.log_format import configure_logging
 from deerflow.gateway.loopback import is_loopback_name
 
 DEFAULT_HOST = "127.0.0.1"
@@ -38,8 +38,7 @@ def serve(
     config = config_from(config)
     check_bind_address(config, host)
     check_port(host, port)
-    if not logging.root.handlers:
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging(config.logging.format)
     server = GatewayServer(server_config(create_app(config), host, port))
     try:
         server.run()

@@ -7,6 +7,7 @@ of the gap and goes on with the oldest event that is left.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -49,6 +50,9 @@ class EventLog:
         self._max_bytes = max_bytes
         self._closed = False
         self._waiters: set[asyncio.Future[None]] = set()
+        self.opened_at = time.monotonic()
+        # When the first event of each kind came: `metadata` is the beginning, `messages` the first token.
+        self.first_moments: dict[str, float] = {}
 
     @property
     def last_id(self) -> int:
@@ -70,6 +74,9 @@ class EventLog:
         if self._closed:
             return
         self._last_id += 1
+        kind = name.partition("|")[0].partition("/")[0]
+        if kind not in self.first_moments:
+            self.first_moments[kind] = time.monotonic()
         event = RunEvent(self._last_id, name, encode_json(data))
         self._events.append(event)
         self._bytes += len(event.payload)

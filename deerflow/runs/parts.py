@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from deerflow.agents.lead import Assembler
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions, get_loaded_extensions
+from deerflow.runs.active import ActiveRun
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.presence import Presence
 from deerflow.runs.stores import RunStores
@@ -28,7 +29,7 @@ def _alone() -> Presence:
 class RunParts:
     """The parts that runs are made of. `mounts` are read-only names in every workspace; without `memory`
     nothing is remembered across threads; `roll_back` removes a run's checkpoints (thread id, run id, the
-    checkpoint that it went on from)."""
+    checkpoint that it went on from); `on_run_end` is told of every run, once it has ended."""
 
     config: AppConfig
     stores: RunStores
@@ -39,6 +40,7 @@ class RunParts:
     memory: MemoryService | None = None
     presence: Presence = field(default_factory=_alone)
     roll_back: RollBack | None = None
+    on_run_end: Callable[[ActiveRun], None] | None = None
 
     @property
     def host_id(self) -> str:

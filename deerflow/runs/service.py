@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from deerflow.cancellation import abandon, uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
+from deerflow.log_ids import bearing_log_ids
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.elsewhere import Elsewhere, end_stray
 from deerflow.runs.ending import ROLLBACK, Ending
@@ -83,6 +84,10 @@ class RunService:
     def find_ended(self, run_id: str) -> EndedRun | None:
         """The run, where it ended in this process a moment ago."""
         return self._recent.find(run_id)
+
+    def active(self) -> list[ActiveRun]:
+        """The runs that are under way or wait for their turn, oldest first."""
+        return list(self._active.values())
 
     def active_on(self, thread_id: str) -> list[ActiveRun]:
         """The runs of a thread that are under way or wait for their turn, oldest first."""
@@ -219,7 +224,8 @@ class RunService:
 
     def _set_out(self, run: ActiveRun) -> None:
         self._active[run.run_id] = run
-        run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
+        with bearing_log_ids(thread_id=run.thread_id, run_id=run.run_id):
+            run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
 
     async def _carry(self, run: ActiveRun) -> None:
         await run.due()
@@ -232,6 +238,14 @@ class RunService:
             run.log.close()
             run.ended.set()
             self._keep(run, run.ending)
+            self._tell_end(run)
+
+    def _tell_end(self, run: ActiveRun) -> None:
+        try:
+            if self._parts.on_run_end is not None:
+                self._parts.on_run_end(run)
+        except Exception:  # whoever counts runs must not fail them
+            logger.exception("run %s: its end could not be told", run.run_id)
 
     def _keep(self, run: ActiveRun, ending: Ending | None) -> None:
         if ending is None:

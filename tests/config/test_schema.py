@@ -59,6 +59,7 @@ DEFAULTS = {
     "auth": {"mode": "none", "public_docs": False, "session_seconds": 604_800, "allowed_origins": ()},
     "model_retry": {"max_retries": 2, "initial_delay_seconds": 0.5},
     "shutdown": {"drain_seconds": 10},
+    "logging": {"format": "text"},
     "plugins": (),
     "extensions": {"middlewares": (), "hook_timeout_seconds": 10},
 }

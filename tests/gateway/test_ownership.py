@@ -111,6 +111,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("GET", "/docs"): Case(**OPEN),
     ("GET", "/redoc"): Case(**OPEN),
     ("GET", "/openapi.json"): Case(**OPEN),
+    ("GET", "/metrics"): Case(owner=403, stranger=403),
     # Contributed
     ("GET", "/acme/mine"): Case(**OPEN),
     ("POST", "/acme/mine"): Case({}, **OPEN),

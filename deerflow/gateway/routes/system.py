@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from deerflow_extension_api import require_admin
 from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.gateway.answers import Health, Info, Ok, answers
+from deerflow.gateway.answers import METRICS, Health, Info, Ok, answers
 from deerflow.gateway.current import host_of
 from deerflow.gateway.errors import error_response
 from deerflow.gateway.json_requests import GatewayRoute
@@ -34,6 +36,13 @@ async def ok() -> Response:
 async def info() -> Response:
     """What the server is, and what of LangGraph's API it has."""
     return JsonResponse(_INFO)
+
+
+@router.get("/metrics", response_class=Response, responses=METRICS)
+async def metrics(request: Request) -> Response:
+    """What Prometheus reads; with users for administrators alone."""
+    require_admin(request)
+    return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/health/live", responses=answers(Health))
