@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from deerflow_extension_api import TaskOutcome
 
@@ -123,7 +124,12 @@ def _publish_end(run: ActiveRun, ending: Ending) -> None:
         name, message = ending.error
         run.log.publish("error", {"error": name, "message": message})
     usage = run.scope.usage.as_dict() if run.scope is not None else {}
-    end = {"run_id": run.run_id, "thread_id": run.thread_id, "status": ending.status, "usage": usage}
+    end: dict[str, Any] = {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "status": ending.status,
+        "usage": usage,
+    }
     if ending.error is not None:
         end["error"] = ": ".join(ending.error)
     if ending.interrupts:
