@@ -16,6 +16,7 @@ import pytest
 from support.pages import ROOT
 
 from deerflow.config import AppConfig
+from deerflow.gateway.metrics import Metrics
 
 GENERATORS = ROOT / "docs" / "_site"
 _VALUE = "…"
@@ -66,6 +67,13 @@ def test_every_explained_line_is_one_that_the_host_writes() -> None:
     written = set(literals())
     invented = [line for line in explained if line not in written]
     assert invented == [], "docs/reference/log.md explains what nobody writes"
+
+
+def test_every_metric_is_explained() -> None:
+    page = (ROOT / "docs/guides/operator.md").read_text("utf-8")
+    explained = re.findall(r"^\| `(deerflow_\w+)` \|", page, re.MULTILINE)
+    told = re.findall(r"^# TYPE (\w+) ", Metrics().exposition().decode(), re.MULTILINE)
+    assert explained == [name for name in told if not name.endswith("_created")]
 
 
 def test_every_command_is_described() -> None:
