@@ -33,7 +33,7 @@ class Metrics:
             ["status"], buckets=_RUN_SECONDS, registry=registry,
         )  # fmt: skip
         self._wait_seconds = Histogram(
-            "deerflow_run_wait_seconds", "From the request of a run to its beginning; wanted delays left out.",
+            "deerflow_run_wait_seconds", "From a run's request to its beginning, wanted delays left out.",
             buckets=_RUN_SECONDS, registry=registry,
         )  # fmt: skip
         self._token_seconds = Histogram(
