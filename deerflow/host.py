@@ -31,6 +31,7 @@ from deerflow.persistence import (
     roll_back_checkpoints,
 )
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.checkpoint_gate import CheckpointGate
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.presence import open_presence
@@ -82,7 +83,8 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             open_presence(database.stores.hosts, lease_seconds=config.runs.lease_seconds)
         )
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
-        checkpointer.fence = presence.may_write
+        gate = CheckpointGate(presence)
+        checkpointer.fence = gate.writing
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
@@ -101,6 +103,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             checkpointer=checkpointer,
             memory=memory,
             presence=presence,
+            gate=gate,
             roll_back=partial(roll_back_checkpoints, checkpointer),
             on_run_end=options.on_run_end,
         )

@@ -31,6 +31,8 @@ async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     naming = run.naming
     if naming is not None and ending.outcome is not TaskOutcome.COMPLETED:
         await _step("give up the search for a title", run, naming.give_up)
+    if ending.outcome is TaskOutcome.ABORTED:
+        await _step("wait for its last checkpoints", run, lambda: parts.gate.close(run.run_id))
     named = naming is None or naming.done
     await _step("persist the terminal state", run, lambda: save_ending(run, ending, parts))
     if naming is not None and not named and not run.lost:

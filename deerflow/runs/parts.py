@@ -14,6 +14,7 @@ from deerflow.agents.lead import Assembler
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions, get_loaded_extensions
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.checkpoint_gate import CheckpointGate
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.presence import Presence
 from deerflow.runs.stores import RunStores
@@ -39,6 +40,7 @@ class RunParts:
     checkpointer: BaseCheckpointSaver[Any] | None = None
     memory: MemoryService | None = None
     presence: Presence = field(default_factory=_alone)
+    gate: CheckpointGate = field(default_factory=lambda: CheckpointGate(_alone()))
     roll_back: RollBack | None = None
     on_run_end: Callable[[ActiveRun], None] | None = None
 

@@ -83,6 +83,14 @@ class RunLostError(ConflictError):
         self.run_id = run_id
 
 
+class RunClosedError(ConflictError):
+    """A run that was stopped was to write a checkpoint."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} was stopped, and writes nothing any more")
+        self.run_id = run_id
+
+
 class HostLostError(ConflictError):
     """A run's host is gone, and the run cannot go on elsewhere; the text says why."""
 

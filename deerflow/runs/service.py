@@ -94,21 +94,22 @@ class RunService:
         return [run for run in self._active.values() if run.thread_id == thread_id]
 
     async def stop(self, run_id: str, *, reason: str = "cancelled", wait: bool = True) -> bool:
-        """Stop a run, also one of another host; whether it was under way. With `wait` it has ended when this
-        returns. With the reason `rollback` nothing of it stays: neither its record nor its checkpoints.
+        """Stop a run, also one of another host; whether it was under way, and had not come to its own end.
 
-        Raises `UnavailableError` where the run's host does not stop it.
+        With `wait` it has ended when this returns. With the reason `rollback` nothing of it stays: no record
+        and no checkpoint. Raises `UnavailableError` where no host stops it.
         """
         run = self._active.get(run_id)
         if run is None:
             return await self._elsewhere.stop(run_id, reason, wait=wait)
+        was_under_way = run.ending is None
         run.stop(reason)
         if not wait or reason == ROLLBACK:
             # What a caller was told holds although this host may die before it is done.
             await self._parts.stores.runs.request_stop(run_id, reason)
         if wait:
             await run.ended.wait()
-        return True
+        return was_under_way
 
     @asynccontextmanager
     async def exclusive(self, thread_id: str) -> AsyncIterator[None]:
@@ -183,6 +184,7 @@ class RunService:
             run.taken_up, run.obstacle = True, found.obstacle
             if record.stop_requested is not None:
                 run.stop(record.stop_requested)
+            self._parts.gate.open(run.run_id)
             self._set_out(run)
 
     async def save_late_endings(self) -> None:

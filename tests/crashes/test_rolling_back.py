@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,30 @@ async def test_a_question_is_open_again_when_its_answer_is_rolled_back(host: Hos
     answered = await host.runs.start(RunRequest(asked.thread_id, command=command, context=context))
     await answered.ended.wait()
     assert answer(answered).startswith("written:")
+
+
+@pytest.mark.parametrize("reason", ["rollback", "cancelled"])
+async def test_writes_that_are_under_way_when_a_run_is_stopped_belong_to_it(host: Host, reason: str) -> None:
+    fence, begun = host.checkpointer.fence, 0
+
+    @asynccontextmanager
+    async def slowly(run_id: str | None) -> AsyncIterator[None]:
+        nonlocal begun
+        assert fence is not None
+        async with fence(run_id):
+            begun += 1
+            await asyncio.sleep(0.1)
+            yield
+
+    host.checkpointer.fence = slowly
+    run = await start(host, "hello")
+    await until(lambda: begun == 4)  # the model has answered, and the graph waits for its last writes
+    assert await host.runs.stop(run.run_id, reason=reason)
+    left = await messages_on(host, run.thread_id)
+    assert reason == "cancelled" or left == []
+    await asyncio.sleep(0.3)
+    assert await messages_on(host, run.thread_id) == left
+    assert begun == 4
 
 
 async def test_a_run_that_came_to_its_end_is_not_rolled_back(host: Host) -> None:

@@ -152,11 +152,11 @@ async def test_a_host_asks_before_its_runs_write(postgres_url: str, tmp_path: Pa
     config = config_from({"database": {"backend": "postgres", "url": postgres_url}})
     async with open_host(lasting(lasting_values(config), tmp_path), HostOptions(drain_seconds=0.0)) as host:
         asked, fence = [], host.checkpointer.fence
+        assert fence is not None
 
-        async def listening(run_id: str | None) -> None:
+        def listening(run_id: str | None) -> Any:
             asked.append(run_id)
-            assert fence is not None
-            await fence(run_id)
+            return fence(run_id)
 
         host.checkpointer.fence = listening
         run = await finished(host, "hello")

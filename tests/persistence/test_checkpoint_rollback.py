@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -181,10 +182,12 @@ async def test_a_run_writes_only_where_the_fence_lets_it(saver: FencedSaver) -> 
     await graph.ainvoke(said("hello"), of_run("r1"))
     before, asked = await states(graph), []
 
-    async def fence(run_id: str | None) -> None:
+    @asynccontextmanager
+    async def fence(run_id: str | None) -> AsyncIterator[None]:
         asked.append(run_id)
         if run_id == "r2":
             raise RunLostError(run_id)
+        yield
 
     saver.fence = fence
     with pytest.raises(RunLostError):
