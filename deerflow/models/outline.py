@@ -15,7 +15,8 @@ _WITH_HEADINGS = frozenset({".md", ".markdown", ".mdx", ".txt"})  # elsewhere `#
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?…](?=\s|$)|[。！？]")
 _LONGEST_SENTENCE = 300
-_markdown = MarkdownIt("commonmark")
+_TABLE_CELLS = frozenset({"th_open", "td_open"})
+_markdown = MarkdownIt("commonmark").enable("table")
 
 
 def outline(name: str, text: str, note: str = "") -> str:
@@ -35,7 +36,7 @@ def outline(name: str, text: str, note: str = "") -> str:
 
 
 def _headings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each heading with the first sentence below it."""
+    """Yield each heading with the first sentence below it, or with the word that a table is there."""
     title: str | None = None
     sentence = ""
     kind = ""
@@ -47,7 +48,7 @@ def _headings(text: str) -> Iterator[tuple[str, str]]:
                 yield title, sentence
             title, sentence = _plain(token), ""
         elif not sentence:
-            sentence = _first_sentence(_plain(token))
+            sentence = "(a table)" if kind in _TABLE_CELLS else _first_sentence(_plain(token))
     if title is not None:
         yield title, sentence
 

@@ -20,6 +20,10 @@ def test_heading_without_text_says_so() -> None:
     assert outline("a.md", "# A\n## B\nText.").splitlines()[1:] == ["- A: (no text)", "- B: Text."]
 
 
+def test_a_table_is_not_taken_for_a_sentence() -> None:
+    assert outline("a.md", "# Sizes\n\n| a | b |\n|---|---|\n| 1 | 2 |\n").endswith("- Sizes: (a table)")
+
+
 def test_code_and_front_matter_hold_no_headings() -> None:
     text = "---\ntitle: x\n---\n# One\n```\n# comment\n```\n~~~sh\n# more\n~~~\nText."
     assert outline("a.md", text).splitlines()[1:] == ["- One: Text."]
