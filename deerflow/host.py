@@ -18,6 +18,7 @@ from deerflow.agents.lead import Assembler
 from deerflow.agents.mcp import open_mcp_tools
 from deerflow.cancellation import uninterrupted
 from deerflow.config import AppConfig
+from deerflow.errors import ConfigError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
@@ -77,6 +78,7 @@ class Host:
 async def open_host(config: AppConfig, options: HostOptions | None = None) -> AsyncIterator[Host]:
     """A host on the running loop. On the way out runs are drained first, and engines close last."""
     options = options or HostOptions()
+    _check_stream_backend(config)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(config))
         presence = await stack.enter_async_context(
@@ -117,6 +119,14 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
                 drain_seconds = config.shutdown.drain_seconds
             shutdown = _Shutdown(runs, drain_seconds, loop, memory, services)
             await uninterrupted(shutdown.run(), name="host shutdown")
+
+
+def _check_stream_backend(config: AppConfig) -> None:
+    if config.stream.backend != "memory":
+        raise ConfigError(
+            f"stream.backend: {config.stream.backend!r} is not served by this release, "
+            "where each process streams its own runs; set memory"
+        )
 
 
 async def _start_services(
