@@ -84,10 +84,6 @@ class RunBody(BaseModel):
         unavailable = [name for name in _NOT_ON_OFFER if getattr(self, name)]
         if unavailable:
             raise ValueError(f"this server does not offer: {', '.join(unavailable)}; leave it out")
-        if self.multitask_strategy == "rollback":
-            raise ValueError(
-                "multitask_strategy: 'rollback' is not available; choose reject, interrupt or enqueue"
-            )
         return self
 
 

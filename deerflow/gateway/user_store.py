@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from langgraph.store.base import BaseStore, Item
@@ -76,9 +77,14 @@ class UserStore:
             "namespace": list(item.namespace[len(self._prefix) :]),
             "key": item.key,
             "value": item.value,
-            "created_at": item.created_at,
-            "updated_at": item.updated_at,
+            "created_at": _aware(item.created_at),
+            "updated_at": _aware(item.updated_at),
         }
+
+
+def _aware(moment: datetime) -> datetime:
+    """LangGraph's store on SQLite leaves out that its times are UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _checked_filter(given: Json | None) -> Json | None:

@@ -157,6 +157,8 @@ async def stream_graph(
         graph_input.config,
         context=context,
         stream_mode=frames.graph_modes,
+        # As LangGraph's server does: what middlewares keep for themselves is nobody's to read.
+        output_keys=assembly.graph.output_channels,
         subgraphs=True,
         interrupt_before=request.interrupt_before,
         interrupt_after=request.interrupt_after,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ async def test_item_is_kept_replaced_and_removed(client: GatewayClient) -> None:
     item = (await client.get("/store/items", params=where)).json()
     assert (item["namespace"], item["key"], item["value"]["n"]) == (["notes", "2024"], "a b/ä", 1)
     assert set(item) == {"namespace", "key", "value", "created_at", "updated_at"}
+    age = datetime.now(UTC) - datetime.fromisoformat(item["created_at"])
+    assert abs(age) < timedelta(minutes=1), "times have an offset, and are right"
     await _put(client, ["notes", "2024"], "a b/ä", {"n": 2})
     assert (await client.get("/store/items", params=where)).json()["value"] == {"n": 2}
     gone = {"namespace": ["notes", "2024"], "key": "a b/ä"}

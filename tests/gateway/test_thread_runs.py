@@ -99,6 +99,15 @@ async def test_run_that_asks_a_person_is_resumed_with_the_answer(tmp_path: Path)
         assert (await client.get(f"/threads/{thread_id}")).json()["interrupts"] == {}
 
 
+ASKING_SLOWLY: dict[str, Any] = {
+    "when": "^write slowly",
+    "turns": [
+        {"tool_calls": [{"name": "write_file", "args": {"path": "a.txt", "content": "x"}, "id": "call-1"}]},
+        {"delay_seconds": 30, "text": "too late"},
+    ],
+}
+
+
 async def test_unknown_thread_is_created_only_where_that_is_asked_for(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         refused = await client.post(f"/threads/{UNKNOWN_ID}/runs/wait", json=said("hello"))
@@ -116,7 +125,6 @@ async def test_unknown_thread_is_created_only_where_that_is_asked_for(tmp_path: 
         ({"input": "hello"}, 422, "input"),
         ({"stream_mode": ["events"]}, 422, "stream_mode"),
         ({"stream_mode": "colours"}, 422, "stream_mode"),
-        ({"multitask_strategy": "rollback"}, 422, "multitask_strategy"),
         ({"multitask_strategy": "all"}, 422, "multitask_strategy"),
         ({"webhook": "http://localhost/hook"}, 422, "webhook"),
         ({"feedback_keys": ["good"]}, 422, "feedback_keys"),
@@ -198,15 +206,44 @@ async def test_cancelling_twice_succeeds_and_a_finished_run_says_that_it_is(tmp_
         assert (await client.get(path)).json()["status"] == "interrupted"
 
 
-async def test_rolling_back_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["cancel", "cancel many", "newer run"])
+async def test_rolling_back_leaves_nothing_of_a_run(tmp_path: Path, way: str) -> None:
+    async with gateway(tmp_path, [ASKING_SLOWLY], database={"backend": "sqlite"}) as client:
+        thread_id = await client.thread()
+        await client.say(thread_id, "hello")
+        before = (await client.get(f"/threads/{thread_id}/state")).json()
+        run_id = await client.start(thread_id, "write slowly")
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        while len((await client.get(f"/threads/{thread_id}/state")).json()["values"]["messages"]) < 4:
+            await asyncio.sleep(0.01)
+        if way == "cancel":
+            rolled = await client.post(f"{path}/cancel", params={"action": "rollback", "wait": 1})
+            assert (rolled.status_code, rolled.json()) == (200, {})
+        elif way == "cancel many":
+            body = {"thread_id": thread_id, "run_ids": [run_id]}
+            assert (await client.post("/runs/cancel?action=rollback", json=body)).status_code == 204
+            await client.get(f"{path}/join")
+        else:
+            result = await client.say(thread_id, "again", multitask_strategy="rollback")
+            assert [message["content"] for message in result["messages"]] == [
+                "hello", "echo: hello", "again", "echo: again",
+            ]  # fmt: skip
+        assert (await client.get(path)).status_code == 404
+        if way != "newer run":
+            assert (await client.get(f"/threads/{thread_id}/state")).json() == before
+
+
+async def test_run_that_has_ended_is_not_rolled_back(tmp_path: Path) -> None:
     async with gateway(tmp_path, [SLOW]) as client:
         thread_id = await client.thread()
-        run_id = await client.start(thread_id, "slow")
-        path = f"/threads/{thread_id}/runs/{run_id}"
-        response = await client.post(f"{path}/cancel", params={"action": "rollback"})
-        assert response.status_code == 422
-        run = client.host.runs.find(run_id)
-        assert run is not None and run.stop_reason is None
+        finished = (await client.post(f"/threads/{thread_id}/runs", json=said("hello"))).json()["run_id"]
+        await client.get(f"/threads/{thread_id}/runs/{finished}/join")
+        stopped = await client.start(thread_id, "slow")
+        await client.post(f"/threads/{thread_id}/runs/{stopped}/cancel?wait=1")
+        for run_id in (finished, stopped):
+            path = f"/threads/{thread_id}/runs/{run_id}"
+            assert (await client.post(f"{path}/cancel?action=rollback")).status_code == 409
+            assert (await client.get(path)).status_code == 200
 
 
 async def test_waiting_for_a_run_that_is_stopped_is_no_success(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.following import Following, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.routes.thread_runs import CancelAction, created, refuse_rollback
+from deerflow.gateway.routes.thread_runs import STOP_REASONS, CancelAction, created
 from deerflow.gateway.run_bodies import StatelessRunBody, run_request
 from deerflow.gateway.shapes import run_json
 from deerflow.runs.active import ActiveRun
@@ -69,11 +69,10 @@ async def wait(request: Request, body: StatelessRunBody) -> Response:
 
 @router.post("/cancel", status_code=204, responses=failures(404))
 async def cancel(request: Request, body: CancelBody, action: CancelAction = "interrupt") -> Response:
-    """Stop several runs; 404 where there is none to be stopped."""
-    refuse_rollback(action)
+    """Stop several runs; 404 where there is none to be stopped. With `rollback` nothing of them stays."""
     stopped = 0
     for run_id in await _named_runs(request, body):
-        stopped += await host_of(request).runs.stop(run_id, wait=False)
+        stopped += await host_of(request).runs.stop(run_id, reason=STOP_REASONS[action], wait=False)
     if not stopped:
         raise NotFoundError("none of these runs is under way")
     return Response(status_code=204)
@@ -103,4 +102,5 @@ async def _named_runs(request: Request, body: CancelBody) -> list[str]:
         raise InvalidRequestError("thread_id and run_ids are needed, or a status")
     thread = await thread_of(request, body.thread_id)
     run_ids = {checked_id(run_id, "run_ids") for run_id in body.run_ids}
-    return [run.run_id for run in host.runs.active_on(thread.thread_id) if run.run_id in run_ids]
+    active = await host.database.stores.runs.list_active(thread_id=thread.thread_id)
+    return [run.run_id for run in active if run.run_id in run_ids]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Header, Query
@@ -22,7 +23,15 @@ from deerflow.gateway.answers import (
 )
 from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
-from deerflow.gateway.following import Following, find_run, join_run, locations, stream_run, wait_for_run
+from deerflow.gateway.following import (
+    AnyRun,
+    Following,
+    find_run,
+    join_run,
+    locations,
+    stream_run,
+    wait_for_run,
+)
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import Limit, Offset
 from deerflow.gateway.parameters import RunId, ThreadId
@@ -32,7 +41,7 @@ from deerflow.gateway.selection import selected
 from deerflow.gateway.shapes import run_json
 from deerflow.gateway.sse import parse_last_event_id
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.ending import was_stopped
+from deerflow.runs.ending import ROLLBACK, was_stopped
 from deerflow.runs.recent import EndedRun
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import checked_id
@@ -40,6 +49,7 @@ from deerflow.runs.request import checked_id
 router = APIRouter(route_class=GatewayRoute, tags=["runs"], prefix="/threads/{thread_id}/runs")
 
 CancelAction = Literal["interrupt", "rollback"]
+STOP_REASONS: Final[Mapping[CancelAction, str]] = {"interrupt": "cancelled", "rollback": ROLLBACK}
 
 
 @router.post("", responses=answers(Run, 400, 404, 409, headers=("Content-Location",)))
@@ -130,17 +140,16 @@ async def cancel(
 ) -> Response:
     """Stop a run. 202, also for one that was stopped before; with `wait` its state, once it has ended.
 
-    409 for a run that came to its own end.
+    With `rollback` nothing of the run stays: neither its record nor what it did to the thread's state.
+    409 for a run that came to its own end, and for rolling back one that has ended.
     """
-    refuse_rollback(action)
     run = await find_run(request, thread_id, run_id)
-    if isinstance(run, ActiveRun):
-        await host_of(request).runs.stop(run.run_id, wait=wait)
-        values: Any = run.values
-    else:
-        _check_was_stopped(run)
-        values = {}
-    return JsonResponse(values, headers=locations(run, "join")) if wait else Response(status_code=202)
+    if not await host_of(request).runs.stop(run.run_id, reason=STOP_REASONS[action], wait=wait):
+        _check_was_stopped(run, action)
+    if not wait:
+        return Response(status_code=202)
+    values = run.values if isinstance(run, ActiveRun) and action == "interrupt" else {}
+    return JsonResponse(values, headers=locations(run, "join"))
 
 
 def created(run: ActiveRun) -> JsonResponse:
@@ -149,17 +158,11 @@ def created(run: ActiveRun) -> JsonResponse:
     return JsonResponse(run_json(run.record), headers={"Content-Location": location})
 
 
-def refuse_rollback(action: CancelAction) -> None:
-    """Rolling back is not on offer."""
-    if action == "rollback":
-        raise InvalidRequestError("action: 'rollback' is not available; use 'interrupt'")
-
-
-def _check_was_stopped(run: Any) -> None:
-    status = run.ending.status if isinstance(run, EndedRun) else run.status
-    stop_reason = run.ending.stop_reason if isinstance(run, EndedRun) else run.stop_reason
-    if not was_stopped(status, stop_reason):
-        raise ConflictError(f"run {run.run_id} is not under way here: it is {status.value!r}")
+def _check_was_stopped(run: AnyRun, action: CancelAction) -> None:
+    ending = run.ending if isinstance(run, EndedRun) else run
+    assert not isinstance(ending, ActiveRun), "an active run is stopped"
+    if action == "rollback" or not was_stopped(ending.status, ending.stop_reason):
+        raise ConflictError(f"run {run.run_id} has ended: it is {ending.status.value!r}")
 
 
 async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
