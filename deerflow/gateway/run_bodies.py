@@ -33,7 +33,7 @@ class CommandBody(BaseModel):
 
 
 class CheckpointBody(BaseModel):
-    """A point in a thread's history."""
+    """A point in a thread's history; some clients wrap it in `configurable`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -41,6 +41,12 @@ class CheckpointBody(BaseModel):
     checkpoint_ns: str | None = None
     checkpoint_id: str | None = None
     checkpoint_map: Object | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unwrapped(cls, value: Any) -> Any:
+        inner = value.get("configurable") if isinstance(value, dict) else None
+        return inner if isinstance(inner, dict) else value
 
 
 class RunBody(BaseModel):

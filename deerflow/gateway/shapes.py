@@ -88,12 +88,18 @@ def _task_json(task: PregelTask) -> Json:
         "id": task.id,
         "name": task.name,
         "path": task.path,
-        "error": None if task.error is None else str(task.error),
+        "error": _error_text(task),
         "interrupts": [interrupt_json(interrupt) for interrupt in task.interrupts],
         "checkpoint": state.get("configurable") if isinstance(state, dict) else None,
         "state": state_json(state) if isinstance(state, StateSnapshot) else None,
         "result": task.result,
     }
+
+
+def _error_text(task: PregelTask) -> str | None:
+    """What went wrong; that a step was stopped is no error."""
+    text = "" if task.error is None else str(task.error)
+    return None if text.startswith("CancelledError(") else text or None
 
 
 def _interrupts_by_task(state: StateSnapshot) -> Json:

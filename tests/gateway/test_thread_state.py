@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,27 @@ async def test_new_thread_may_begin_with_a_history(tmp_path: Path) -> None:
         refused = await client.post("/threads", json={"thread_id": UNKNOWN_ID, "supersteps": wrong})
         assert refused.status_code == 422
         assert (await client.get(f"/threads/{UNKNOWN_ID}")).status_code == 404
+
+
+async def test_history_begins_before_a_checkpoint_in_each_form_that_clients_send(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        thread_id = await client.thread()
+        await client.say(thread_id, "hello")
+        path = f"/threads/{thread_id}/history"
+        whole = (await client.post(path, json={})).json()
+        checkpoint = whole[0]["checkpoint"]
+        forms: list[Any] = [checkpoint["checkpoint_id"], checkpoint, {"configurable": checkpoint}]
+        for before in forms:
+            assert (await client.post(path, json={"before": before})).json() == whole[1:]
+
+
+async def test_stopped_step_has_no_error(tmp_path: Path) -> None:
+    async with gateway(tmp_path, [SLOW]) as client:
+        thread_id = await client.thread()
+        run_id = await client.start(thread_id, "slow")
+        path = f"/threads/{thread_id}/state"
+        while (await client.get(path)).json()["next"] != ["model"]:
+            await asyncio.sleep(0.01)
+        await client.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=1")
+        (task,) = (await client.get(path)).json()["tasks"]
+        assert (task["name"], task["error"]) == ("model", None)
