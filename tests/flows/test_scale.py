@@ -103,7 +103,9 @@ def check_one(run: ActiveRun) -> None:
     names = [event.name for event in run.log.after(max(0, run.log.last_id - 1))]
     assert names == ["end"]
     begun = [event["execution_id"] for event in events(run) if event["type"] == "task_started"]
-    assert terminal_events(run) == Counter(begun)
+    ends = terminal_events(run)
+    # A stop may take the frame of a beginning with it that was on its way; an end is told once, always.
+    assert set(begun) <= set(ends) and set(ends.values()) <= {1}
 
 
 async def nothing_is_left(host: Host, census: Census, before: set[asyncio.Task[Any]]) -> None:
@@ -114,8 +116,10 @@ async def nothing_is_left(host: Host, census: Census, before: set[asyncio.Task[A
     async with asyncio.timeout(10):
         while asyncio.all_tasks() - before:
             await asyncio.sleep(0.01)
-    gc.collect()
-    assert len(census.stores) == 0
+    async with asyncio.timeout(20):  # timers of what was stopped may hold a store a moment longer
+        while census.stores:
+            gc.collect()
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(
