@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,27 @@ async def uninterrupted(work: Coroutine[Any, Any, T], *, name: str) -> T:
             logger.error("%s failed while its caller was cancelled", name, exc_info=asyncio_task.exception())
         raise cancelled
     return asyncio_task.result()
+
+
+async def settled(future: asyncio.Future[Any], *, timeout_seconds: float) -> bool:
+    """Whether it is done within the time.
+
+    Unlike `asyncio.timeout` it leaves nothing of the caller behind: a loop keeps timers that were cancelled
+    for a long while, and with each of them the context variables of whoever set it.
+    """
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(timeout_seconds, _settle, over, context=Context())
+    try:
+        await asyncio.wait((future, over), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+    return future.done()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 async def stop_task(asyncio_task: asyncio.Task[Any], *, grace_seconds: float) -> bool:

@@ -67,8 +67,10 @@ class RunScope:
     user_id: str | None = None
     memory: str = ""
     usage: UsageMeter = field(default_factory=UsageMeter)
-    # How its subagents ended, as events: where the run is stopped, its stream ends before they do.
+    # How its subagents ended, and by execution id how they began, as events: where the run is stopped, its
+    # stream ends before they do.
     subagent_ends: list[dict[str, Any]] = field(default_factory=list)
+    subagent_starts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def open_task_store(snapshot: LoadedExtensions, task_id: str) -> ExtensionData | None:

@@ -27,7 +27,7 @@ from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus, StopRequestedError, ThreadBusyError
 from deerflow.runs.recovery import check_can_go_on, input_to_go_on
 from deerflow.runs.resuming import check_somebody_waits
-from deerflow.runs.subagent_ends import tell_subagent_ends
+from deerflow.runs.subagent_edges import tell_subagent_edges
 from deerflow.runs.title import begin_naming
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not story.done():
         abandon(story)
-    tell_subagent_ends(run)
+    tell_subagent_edges(run)
     run.ending = ending_of(story, run.stop_reason)
     if run.ending.error is not None:
         _log_failure(run, run.ending.error, story)

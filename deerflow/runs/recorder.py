@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.5
 
-_ENDS = frozenset({"task_completed", "task_failed", "task_cancelled", "task_timed_out"})
+_EDGES = frozenset({"task_started", "task_completed", "task_failed", "task_cancelled", "task_timed_out"})
 
 
 class EventRecorder:
     """Buffers the events of one run: written every `FLUSH_SECONDS`, the rest together with the end.
 
-    `ended_executions` are the subagents whose end was among them.
+    `subagent_edges` holds `(execution id, event type)` of the beginnings and ends of subagents among them.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class EventRecorder:
         self._run_id = run_id
         self._pending: list[NewRunEvent] = []
         self._flusher: asyncio.Task[None] | None = None
-        self.ended_executions: set[str] = set()
+        self.subagent_edges: set[tuple[str, str]] = set()
 
     def note(self, event_type: str, category: str, content: Any = None) -> None:
         """Keep one event; `content` is copied."""
@@ -67,8 +67,8 @@ class EventRecorder:
         event_type = payload.get("type") if isinstance(payload, Mapping) else None
         if isinstance(event_type, str) and event_type.startswith("task_"):
             self.note(event_type, "delegation", payload)
-            if event_type in _ENDS:
-                self.ended_executions.add(str(payload.get("execution_id")))
+            if event_type in _EDGES:
+                self.subagent_edges.add((str(payload.get("execution_id")), event_type))
         else:
             self.note("custom", "custom", payload)
 

@@ -103,9 +103,7 @@ def check_one(run: ActiveRun) -> None:
     names = [event.name for event in run.log.after(max(0, run.log.last_id - 1))]
     assert names == ["end"]
     begun = [event["execution_id"] for event in events(run) if event["type"] == "task_started"]
-    ends = terminal_events(run)
-    # A stop may take the frame of a beginning with it that was on its way; an end is told once, always.
-    assert set(begun) <= set(ends) and set(ends.values()) <= {1}
+    assert terminal_events(run) == Counter(begun)
 
 
 async def nothing_is_left(host: Host, census: Census, before: set[asyncio.Task[Any]]) -> None:
@@ -116,9 +114,11 @@ async def nothing_is_left(host: Host, census: Census, before: set[asyncio.Task[A
     async with asyncio.timeout(10):
         while asyncio.all_tasks() - before:
             await asyncio.sleep(0.01)
-    gc.collect()
-    # Known: a run stopped while its subagent begins may keep a store; most must be gone.
-    assert len(census.stores) <= len(census.started) // 4
+    # A loop keeps cancelled timers, and a run's context with them, until their few seconds are over.
+    async with asyncio.timeout(30):
+        while census.stores:
+            await asyncio.sleep(0.1)
+            gc.collect()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Lock
 
+from deerflow.cancellation import settled
 from deerflow.config import SubagentsConfig
 from deerflow.errors import UnavailableError
 
@@ -88,20 +89,23 @@ class SubagentCapacity:
             return waiter
 
     async def _wait(self, lane: str, waiter: _Waiter) -> None:
-        timeout = self._config.queue_timeout_seconds
+        timeout_seconds = self._config.queue_timeout_seconds
         try:
-            async with asyncio.timeout(timeout):
-                await waiter.granted
-        except BaseException as error:
-            # Between the grant and this line the slot may already be ours: hand it on.
-            if not self._withdraw(lane, waiter):
-                self._leave()
-            if isinstance(error, TimeoutError):
-                raise QueueTimeoutError(
-                    f"no subagent slot came free within {timeout:g} s; "
-                    "try again later or raise subagents.queue_timeout_seconds"
-                ) from None
+            granted = await settled(waiter.granted, timeout_seconds=timeout_seconds)
+        except BaseException:
+            self._give_back(lane, waiter)
             raise
+        if not granted:
+            self._give_back(lane, waiter)
+            raise QueueTimeoutError(
+                f"no subagent slot came free within {timeout_seconds:g} s; "
+                "try again later or raise subagents.queue_timeout_seconds"
+            )
+
+    def _give_back(self, lane: str, waiter: _Waiter) -> None:
+        # Between the grant and this moment the slot may already be ours: hand it on.
+        if not self._withdraw(lane, waiter):
+            self._leave()
 
     def _withdraw(self, lane: str, waiter: _Waiter) -> bool:
         with self._lock:

@@ -19,7 +19,7 @@ from deerflow.agents.middlewares.run_limits import STOP_REASON_KEY
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.subagents.capacity import SubagentCapacity
 from deerflow.agents.subagents.catalogue import SubagentType
-from deerflow.cancellation import stop_task, uninterrupted
+from deerflow.cancellation import settled, stop_task, uninterrupted
 from deerflow.errors import UnavailableError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import TaskHooks
@@ -160,7 +160,8 @@ def _child_of(order: Delegation, kind: SubagentType) -> _Child:
 
 
 async def _run(child: _Child, crew: Crew) -> DelegationResult:
-    child.emit("task_started", description=child.order.description)
+    started = child.emit("task_started", description=child.order.description)
+    child.order.parent.subagent_starts[child.execution_id] = started
     result = DelegationResult("cancelled", error="the run was stopped")
     try:
         await child.hooks.start()
@@ -182,8 +183,7 @@ async def _watch(child: _Child, crew: Crew) -> DelegationResult:
     name = f"subagent {child.kind.name} {child.execution_id}"
     story = asyncio.create_task(_converse(child, crew), name=name, context=context)
     try:
-        await asyncio.wait({story}, timeout=child.kind.limits.timeout_seconds)
-        expired = not story.done()
+        expired = not await settled(story, timeout_seconds=child.kind.limits.timeout_seconds)
     finally:
         if not story.done():
             await uninterrupted(stop_task(story, grace_seconds=STOP_GRACE_SECONDS), name=f"stop {name}")
