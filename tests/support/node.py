@@ -1,0 +1,56 @@
+"""LangGraph's JavaScript client, installed once outside of the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+SCRIPTS = Path(__file__).parents[1] / "js"
+_MANIFESTS = ("package.json", "package-lock.json", ".npmrc")
+
+
+def client_folder() -> Path:
+    """The folder with the installed client; skips, with the reason, where it cannot be had."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("Node.js and npm are not installed")
+    manifests = b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deerflow-tests"
+    folder = cache / f"js-{hashlib.sha256(manifests).hexdigest()[:16]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock", timeout=300):
+        if not (folder / "installed").exists():
+            _install(folder)
+    return folder
+
+
+def run_script(folder: Path, name: str, *arguments: str) -> Any:
+    """Run a script of tests/js on the installed client; what it printed, as JSON."""
+    shutil.copy(SCRIPTS / name, folder / name)
+    done = subprocess.run(
+        ["node", name, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _install(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in _MANIFESTS:
+        shutil.copy(SCRIPTS / name, folder / name)
+    command = ["npm", "ci", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm did not install LangGraph's JavaScript client within 90 s")
+    if done.returncode != 0:
+        pytest.skip(f"npm could not install LangGraph's JavaScript client: {done.stderr.strip()[-200:]}")
+    (folder / "installed").touch()
