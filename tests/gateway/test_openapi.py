@@ -96,7 +96,7 @@ def test_server_answers_as_its_document_says(
     cases = st.one_of(operation.as_strategy(generation_mode=mode) for mode in modes)
 
     @given(case=cases, real=st.booleans())
-    @settings(max_examples=8, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     def ask(case: Any, real: bool) -> None:
         if real and is_json:
             case.path_parameters = _naming(case.path_parameters, things)
