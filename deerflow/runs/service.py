@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # How long a stopped run may take with everything it has to do; each step of it has a limit of its own.
 MOST_ENDING_SECONDS = 120.0
+# For what could not be written before; where it cannot be now, another host finds these runs and ends them.
+LAST_WRITES_SECONDS = 15.0
 
 
 class RunService:
@@ -153,6 +155,14 @@ class RunService:
             _, stuck = await asyncio.wait(running, timeout=MOST_ENDING_SECONDS)
             for supervisor in stuck:
                 abandon(supervisor)
+        await self._save_last_endings()
+
+    async def _save_last_endings(self) -> None:
+        try:
+            async with asyncio.timeout(LAST_WRITES_SECONDS):
+                await self.save_late_endings()
+        except Exception:
+            logger.exception("the ends of %d runs could not be written", len(self._unsaved))
 
     def active_ids(self) -> frozenset[str]:
         """The runs that are under way here, or wait for their turn."""

@@ -71,6 +71,21 @@ async def test_an_end_that_could_not_be_written_is_written_later(
     assert answer(waiting) == "echo: again"
 
 
+async def test_an_end_that_could_not_be_written_is_written_before_the_host_is_gone(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values["runs"] = {"lease_seconds": 60}  # nothing is looked after meanwhile
+    monkeypatch.setattr(finish, "STEP_SECONDS", 0.1)
+    async with open_host(lasting(values, tmp_path), HostOptions(drain_seconds=0.0)) as host:
+        with monkeypatch.context() as away:
+            away.setattr(host.database.stores.runs, "move", None)
+            run = await start(host, "hello")
+            await run.ended.wait()
+    async with open_database(lasting(values, tmp_path)) as database:
+        record = await database.stores.runs.get(run.run_id)
+        assert record is not None and record.status not in ACTIVE_STATUSES
+
+
 async def test_a_run_whose_admission_was_not_heard_of_is_ended(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
