@@ -167,15 +167,15 @@ async def test_a_run_that_kills_its_host_each_time_is_given_up(
 async def test_a_delayed_run_keeps_its_time(lasting_config: AppConfig, tmp_path: Path) -> None:
     values = lasting_values(lasting_config, [dies_with("fatal", tmp_path / "marker")], tools=TOOLS)
     run_id, thread_id = str(uuid4()), str(uuid4())
-    later = {"thread_id": thread_id, "run_id": run_id, "input": said("late"), "after_seconds": 4.0}
+    later = {"thread_id": thread_id, "run_id": run_id, "input": said("late"), "after_seconds": 2.5}
     began = time.monotonic()
     await die(host, values, tmp_path, [later, {"thread_id": str(uuid4()), "input": said("die")}])
     async with reopened(values, tmp_path) as (opened, seen):
         await until(lambda: opened.runs.find(run_id))
         run = opened.runs.find(run_id)
-        assert run is not None and 0 < run.request.after_seconds < 4.0
+        assert run is not None and 0 < run.request.after_seconds < 2.5
         record = await ended(opened, run_id)
-        assert time.monotonic() - began >= 4.0
+        assert time.monotonic() - began >= 2.5
         assert (record.status, record.attempt) == (RunStatus.SUCCESS, 1)
         assert [info.resumed for info in seen.infos if info.run_id == run_id] == [False]
 
@@ -333,7 +333,7 @@ async def test_a_run_that_was_to_stop_does_not_go_on(
 
 async def test_a_live_hosts_runs_are_left_alone(lasting_config: AppConfig, tmp_path: Path) -> None:
     values = lasting_values(
-        lasting_config, [{"when": "^slow", "turns": [{"delay_seconds": 2.5, "text": "slow"}]}]
+        lasting_config, [{"when": "^slow", "turns": [{"delay_seconds": 1.6, "text": "slow"}]}]
     )
     async with reopened(values, tmp_path) as (first, began):
         run = await start(first, "slow")
