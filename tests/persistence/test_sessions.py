@@ -115,7 +115,7 @@ SECONDS = 1.2
 
 async def host(database, name):
     n = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or n < 3:
         n += 1
         thread = ThreadRecord(f"{name}-{n % 3}")
         run = RunRecord(f"{name}-{n}", thread.thread_id, "lead")
