@@ -15,5 +15,15 @@ class SchemaError(DeerFlowError):
     """The database's tables do not fit this release; the text names the command that mends it."""
 
 
+class NewerReleaseError(SchemaError):
+    """The database is at a revision that this release does not know; `location` is shown without a password."""
+
+    def __init__(self, location: object, revision: str) -> None:
+        super().__init__(
+            f"database {location} is at revision {revision}, which this release does not know: "
+            "install the release that made it, or name another database in database.url"
+        )
+
+
 class UnstorableValueError(DontWrapMixin, InvalidRequestError):
     """A value that JSON cannot hold, or a moment without its time zone, was to be stored."""

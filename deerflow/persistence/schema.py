@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from deerflow.persistence.engines import build_migration_engine, build_sqlite_engine
-from deerflow.persistence.errors import DatabaseUnavailableError, SchemaError
+from deerflow.persistence.errors import DatabaseUnavailableError, NewerReleaseError, SchemaError
 from deerflow.persistence.location import DatabaseLocation
 from deerflow.persistence.locks import prepare_sqlite_file, schema_lock
 from deerflow.persistence.tables import host_metadata
@@ -77,14 +77,6 @@ def upgrade_database(location: DatabaseLocation) -> tuple[str | None, str]:
     return before, HEAD_REVISION
 
 
-def newer_release(location: DatabaseLocation, revision: str) -> SchemaError:
-    """The error for a database whose revision this release does not have."""
-    return SchemaError(
-        f"database {location} is at revision {revision}, which this release does not know: "
-        "install the release that made it, or name another database in database.url"
-    )
-
-
 def _bring_up(location: DatabaseLocation, revision: str | None) -> None:
     if revision == HEAD_REVISION:
         return
@@ -133,7 +125,7 @@ def _create(connection: Connection, location: DatabaseLocation) -> None:
 
 def _behind(location: DatabaseLocation, revision: str | None) -> SchemaError:
     if revision is None or not _alembic().knows(revision):
-        return newer_release(location, str(revision))
+        return NewerReleaseError(location, str(revision))
     return SchemaError(
         f"database {location} is at revision {revision}, this release needs {HEAD_REVISION}: "
         "stop every host that uses it and run `deerflow db upgrade`"

@@ -12,9 +12,8 @@ from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy.engine import Connection, Engine
 
-from deerflow.persistence.errors import SchemaError
+from deerflow.persistence.errors import NewerReleaseError, SchemaError
 from deerflow.persistence.location import DatabaseLocation
-from deerflow.persistence.schema import newer_release
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
@@ -33,7 +32,7 @@ def upgrade(engine: Engine, location: DatabaseLocation) -> None:
             command.upgrade(alembic_config(connection), "head")
         except CommandError as error:
             revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
-            raise newer_release(location, revision) from error
+            raise NewerReleaseError(location, revision) from error
         _check_references(connection)
 
 
