@@ -16,7 +16,7 @@ class SchemaError(DeerFlowError):
 
 
 class NewerReleaseError(SchemaError):
-    """The database is at a revision that this release does not know; `location` is shown without a password."""
+    """The database is at a revision that this release does not know; `location` shows no password."""
 
     def __init__(self, location: object, revision: str) -> None:
         super().__init__(
