@@ -57,7 +57,7 @@ async def settled(host: Host) -> None:
     async def quiet() -> bool:
         return not await host.database.stores.runs.list_active()
 
-    await until(quiet)
+    await until(quiet, seconds=60.0)
 
 
 async def leave_under_way(host: Host, run_id: str, *, status: str = "running", **columns: Any) -> None:
