@@ -39,6 +39,11 @@ class Seen:
     model_stores: list[ExtensionData | None] = field(default_factory=list)
     tool_names: list[str] = field(default_factory=list)
 
+    def forget(self) -> None:
+        """Begin anew."""
+        for kept in (self.events, self.infos, self.outcomes, self.stores, self.model_stores, self.tool_names):
+            kept.clear()
+
     def kinds(self) -> list[str]:
         return [f"{hook} {kind}" for hook, kind, _ in self.events]
 
