@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from langchain_core.messages import (
     AIMessage,
+    AIMessageChunk,
     AnyMessage,
     BaseMessage,
     InvalidToolCall,
@@ -21,13 +22,14 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.messages.tool import invalid_tool_call
+from pydantic import ValidationError
 
-from deerflow.agents.text import valid_text
+from deerflow.agents.text import quoted, valid_text
 from deerflow.agents.tool_output.cutting import cleaned
 
 UNFINISHED = "This tool call was stopped before it had a result."
 UNREADABLE = (
-    "This tool call could not be read: its arguments are not valid JSON in UTF-8. Send it again, corrected."
+    "This tool call could not be read: its arguments are no JSON object in UTF-8. Send it again, corrected."
 )
 WITHHELD = "The model's answer was withheld by its provider's safety filter."
 
@@ -37,6 +39,7 @@ MOST_UNREADABLE = 3
 """Answers in a row that have none but unreadable calls, before the agent is stopped."""
 
 _UNREADABLE_KEY = "deerflow_unreadable"
+_ANSWERS = frozenset({AIMessage.__name__, AIMessageChunk.__name__})
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 _SAFETY_STOPS = frozenset({"content_filter", "safety", "recitation", "blocklist", "prohibited_content"})
 
@@ -67,6 +70,21 @@ def repaired(answer: AIMessage, *, earlier: Sequence[AnyMessage] = ()) -> list[A
     if not answer.tool_calls and _unreadable_so_far(earlier) >= MOST_UNREADABLE:
         return [_without_calls(answer, GAVE_UP)]
     return _with_calls_answered(answer)
+
+
+def answer_in_place_of(error: Exception) -> AIMessage | None:
+    """The unreadable calls of an answer that its client could not form; None for any other error.
+
+    Clients raise where the arguments of a call are JSON, but no object. What stood beside it is lost with it.
+    """
+    if not isinstance(error, ValidationError) or error.title not in _ANSWERS:
+        return None
+    problems = error.errors(include_url=False, include_context=False)
+    places = [problem["loc"] for problem in problems]
+    if not all(len(place) >= 3 and (place[0], place[2]) == ("tool_calls", "args") for place in places):
+        return None
+    sent = [quoted(str(problem["input"])) for problem in problems]
+    return AIMessage("", invalid_tool_calls=[invalid_tool_call(args=text) for text in sent])
 
 
 def _needs_care(message: BaseMessage) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import ValidationError
 
 from deerflow.agents.transcript import (
     GAVE_UP,
@@ -10,6 +12,7 @@ from deerflow.agents.transcript import (
     UNFINISHED,
     UNREADABLE,
     WITHHELD,
+    answer_in_place_of,
     repaired,
     well_formed,
 )
@@ -115,6 +118,19 @@ def test_unreadable_calls_are_answered_beside_those_that_run() -> None:
     assert ids[0] == "a" and len(set(ids)) == 3
     assert [result.tool_call_id, other.tool_call_id] == ids[1:]
     assert (result.text, result.status, other.text) == (UNREADABLE, "error", UNREADABLE)
+
+
+def test_only_an_answer_that_could_not_be_formed_for_its_arguments_is_replaced() -> None:
+    odd = [_call("a"), {**_call("b"), "args": [1, 2]}, {**_call("c"), "args": "text"}]
+    with pytest.raises(ValidationError) as refused:
+        AIMessage("", tool_calls=odd)
+    answer = answer_in_place_of(refused.value)
+    assert answer is not None
+    assert [call["args"] for call in answer.invalid_tool_calls] == ["'[1, 2]'", "'text'"]
+    with pytest.raises(ValidationError) as other:
+        AIMessage("", tool_calls=[{"name": 5, "args": [], "id": "a"}])
+    assert answer_in_place_of(other.value) is None
+    assert answer_in_place_of(ValueError("args")) is None
 
 
 def test_a_model_that_never_sends_readable_calls_is_stopped() -> None:

@@ -116,8 +116,23 @@ async def test_calls_that_nobody_can_read_do_not_stop_those_beside_them(
 
 
 @BOTH
-async def test_a_model_that_sends_nothing_readable_is_stopped(tmp_path: Path, modes: tuple[str, ...]) -> None:
-    run, server = await said(tmp_path, [Turn("", [HALF])], modes)
+@pytest.mark.parametrize("arguments", ["[1, 2]", '"text"', "5", "true"])
+async def test_arguments_that_are_no_object_do_not_end_the_run(
+    tmp_path: Path, modes: tuple[str, ...], arguments: str
+) -> None:
+    # A client that gets the answer whole cannot form it: what stands beside such a call is then lost.
+    turns = [Turn("", [Call("write_file", arguments)]), Turn("", [write("a")]), Turn("done")]
+    run, _ = await said(tmp_path, turns, modes, ["hello", "again"])
+    assert "could not be read" in results(run)[0].text
+    assert workspace(tmp_path, run) == ["a"]
+
+
+@BOTH
+@pytest.mark.parametrize("call", [HALF, Call("write_file", "[5]")])
+async def test_a_model_that_sends_nothing_readable_is_stopped(
+    tmp_path: Path, modes: tuple[str, ...], call: Call
+) -> None:
+    run, server = await said(tmp_path, [Turn("", [call])], modes)
     assert len(server.requests) == 4
     assert answer(run).startswith("The model's tool calls could not be read")
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import ValidationError
 
-from deerflow.agents.transcript import repaired, well_formed
+from deerflow.agents.transcript import answer_in_place_of, repaired, well_formed
 
 
 class TranscriptRepair(AgentMiddleware[Any, Any]):
@@ -19,7 +20,11 @@ class TranscriptRepair(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         repaired_request = _repaired_request(request)
-        return _repaired_response(handler(repaired_request), repaired_request)
+        try:
+            response = handler(repaired_request)
+        except ValidationError as error:
+            response = _in_place_of(error)
+        return _repaired_response(response, repaired_request)
 
     async def awrap_model_call(
         self,
@@ -27,7 +32,18 @@ class TranscriptRepair(AgentMiddleware[Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         repaired_request = _repaired_request(request)
-        return _repaired_response(await handler(repaired_request), repaired_request)
+        try:
+            response = await handler(repaired_request)
+        except ValidationError as error:
+            response = _in_place_of(error)
+        return _repaired_response(response, repaired_request)
+
+
+def _in_place_of(error: ValidationError) -> ModelResponse[Any]:
+    answer = answer_in_place_of(error)
+    if answer is None:
+        raise error
+    return ModelResponse(result=[answer])
 
 
 def _repaired_request(request: ModelRequest[Any]) -> ModelRequest[Any]:
