@@ -20,12 +20,15 @@ from deerflow_extension_api import API_VERSION
 from deerflow.config import AppConfig, ExtensionSpec, config_from
 from deerflow.errors import ConfigError
 from deerflow.extensions import HOST_TABLES, LoadedExtensions, TablePrefixes, load_extensions
+from deerflow.extensions.cancellation import must_propagate
 from deerflow.extensions.diagnostics import SLOW_CALL_SECONDS, Diagnostic, type_name
 from deerflow.extensions.errors import TablePrefixError
 from deerflow.kit.check_report import CheckReport, EntryReport, Fate, Finding
 from deerflow.kit.config_file import find_config_file
 from deerflow.kit.hook_shapes import inspect_hooks
+from deerflow.kit.middleware_check import MiddlewareTable
 from deerflow.kit.quiet_log import quiet_log
+from deerflow.kit.route_check import RouteTable
 
 _KINDS: Final = {
     "task_lifecycle": "task lifecycle",
@@ -146,7 +149,7 @@ class _Check:
         if entry.fate is not Fate.LOADED:
             return _plain_report(entry)
         entry.loaded.diagnostics.clear()
-        middlewares = self._list_middlewares(entry.loaded)
+        middlewares = self._middlewares.add(entry.loaded)
         routes = self._routes.add(entry.loaded) if entry.loaded.routers else []
         entry.take(entry.loaded.diagnostics)
         entry.findings += inspect_hooks(entry.loaded)
@@ -161,16 +164,12 @@ class _Check:
         )
 
     @cached_property
-    def _routes(self) -> Any:
-        # The Gateway takes two seconds to import: only where there are routes to be checked.
-        return importlib.import_module("deerflow.kit.route_check").RouteTable(self._config)
+    def _middlewares(self) -> MiddlewareTable:
+        return MiddlewareTable(self._config)
 
-    def _list_middlewares(self, loaded: LoadedExtensions) -> list[str]:
-        if not loaded.middleware_contributors:
-            return []
-        # LangChain takes a second to import: only where there are middlewares to be checked.
-        found: list[str] = importlib.import_module("deerflow.kit.middleware_check").list_middlewares(loaded)
-        return found
+    @cached_property
+    def _routes(self) -> RouteTable:
+        return RouteTable(self._config)
 
 
 def _plain_report(entry: _Entry) -> EntryReport:
@@ -188,12 +187,16 @@ def _plain_report(entry: _Entry) -> EntryReport:
 
 
 def _import_seconds(use: str) -> float:
-    """How long the import of its module takes; whatever it raises, the loader meets again and reports."""
+    """How long the import of its module takes, apart from what the host has imported by then.
+
+    Whatever it raises, the loader meets again and reports.
+    """
     began = time.monotonic()
     try:
         importlib.import_module(use.partition(":")[0])
-    except Exception:  # noqa: BLE001 - an import runs any code of the extension
-        pass
+    except BaseException as error:  # an import runs any code of the extension
+        if must_propagate(error):
+            raise
     return time.monotonic() - began
 
 

@@ -17,6 +17,7 @@ from deerflow.kit import check as check_module
 from deerflow.kit.check import check_extensions
 from deerflow.kit.check_report import CheckReport, EntryReport, Fate
 from deerflow.kit.scaffold import write_extension
+from deerflow.kit.trial import try_out
 
 HERE = Path(__file__).parent
 SLOW_SECONDS = 0.25
@@ -27,6 +28,7 @@ FAULTS = {
     "syntax_error": (DROPPED, "error", "could not resolve extension entry point: "),
     "import_fails": (DROPPED, "error", "No module named 'a_package_that_nobody_has'"),
     "import_raises": (DROPPED, "error", "set ACME_KEY first"),
+    "import_is_cancelled": (DROPPED, "error", "could not resolve extension entry point: CancelledError"),
     "import_exits": (STOPS, "error", "it ends the process: SystemExit('no license')"),
     "import_is_slow": (LOADED, "warning", "import takes 0."),
     "install_is_missing": (DROPPED, "error", "has no attribute 'install'"),
@@ -58,6 +60,7 @@ FAULTS = {
     "middleware_has_no_placement": (REDUCED, "error", "expected a MiddlewarePlacement"),
     "middleware_is_no_middleware": (REDUCED, "error", "it is object, expected an AgentMiddleware"),
     "middleware_has_a_wrong_order": (REDUCED, "error", "its order is str, expected an int"),
+    "tools_are_the_hosts": (REDUCED, "error", "its tool 'read_file' is left out: the host has one"),
     "routes_are_reserved": (REDUCED, "error", "can reach /health, which is reserved for the host"),
     "routes_hide_the_hosts": (REDUCED, "error", "POST /threads is already served by"),
     "routes_are_websockets": (REDUCED, "error", "only HTTP routes can be contributed"),
@@ -115,6 +118,7 @@ def test_a_required_extension_that_fails_keeps_the_host_from_starting(name: str)
     [
         {"use": "all_kinds:install", "table_prefix": "acme_", "config": {"a": 1}},
         {"use": "duck_typed:install"},
+        {"use": "knows_its_agent:install"},
         {"use": "nested:Extension.install", "required": True},
         {"use": "tool_call_counter:install", "config": {"report": "stdout"}},
     ],
@@ -153,7 +157,27 @@ def test_what_is_registered_is_listed() -> None:
 def test_a_route_of_an_earlier_extension_is_not_free() -> None:
     first, second = _check({"use": "all_kinds:install"}, {"use": "all_kinds:install"}).entries
     assert first.findings == () and second.fate is REDUCED
-    assert "is already served by" in second.findings[0].text
+    assert "is already served by" in second.findings[-1].text
+
+
+def test_a_tool_of_an_earlier_extension_keeps_its_name() -> None:
+    first, second = _check({"use": "knows_its_agent:install"}, {"use": "knows_its_agent:install"}).entries
+    assert first.findings == () and second.fate is REDUCED
+    (finding,) = second.findings
+    assert finding.text == (
+        "its tool 'own_name' is left out: extension knows_its_agent:install has one of this name"
+    )
+
+
+def test_what_the_host_imports_anyway_is_no_cost_of_an_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = ("deerflow.gateway.app", "langchain.agents", "fastapi")
+    (tmp_path / "comes_last.py").write_text(
+        f"import sys\nassert sys.modules.keys() >= {set(modules)}\ninstall = lambda registry, config: None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert try_out("plugins: [{use: 'comes_last:install'}]\n", 0) == []
 
 
 def test_a_table_prefix_that_hides_the_hosts_tables_stops_it_even_when_disabled() -> None:
