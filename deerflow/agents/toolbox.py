@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,19 @@ def brought_tools(
             return ToolOwner(f"middleware {middleware.name}", "application")
         return HOST
 
+    # One tool that several middlewares bring stays one: its owner may offer it again.
+    copies: dict[Hashable, BaseTool] = {}
+
+    def copy_of(tool: Any) -> BaseTool:
+        made = tool if isinstance(tool, BaseTool) else make_tool(tool)
+        function = getattr(made, "func", None) or getattr(made, "coroutine", None) or made
+        key = (made.name, made.description, id(function))
+        if key not in copies:
+            copies[key] = both_sided(made)
+        return copies[key]
+
     return [
-        OwnedTool(both_sided(tool if isinstance(tool, BaseTool) else make_tool(tool)), owner_of(middleware))
+        OwnedTool(copy_of(tool), owner_of(middleware))
         for middleware in stack
         for tool in getattr(middleware, "tools", ())
     ]

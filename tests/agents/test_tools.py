@@ -19,6 +19,7 @@ from deerflow_extension_api import (
 )
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import tool as make_tool
 from support import tools
 from support.extensions import installed
 from support.hosts import answer, delegation, finished, scripted_config, scripted_host
@@ -48,7 +49,7 @@ def made(name: str, says: str) -> BaseTool:
 class Bringing(AgentMiddleware[Any, Any]):
     """A middleware that has tools and does nothing else."""
 
-    def __init__(self, *brought: BaseTool) -> None:
+    def __init__(self, *brought: Any) -> None:
         super().__init__()
         self.tools = list(brought)
 
@@ -56,7 +57,7 @@ class Bringing(AgentMiddleware[Any, Any]):
 class Contributor(MiddlewareContributor, AgentAssemblyObserver):
     """Contributes one middleware with tools to every agent, and keeps how agents are described."""
 
-    def __init__(self, *brought: BaseTool) -> None:
+    def __init__(self, *brought: Any) -> None:
         self.brought = brought
         self.described: list[AgentAssemblyDescriptor] = []
 
@@ -135,6 +136,28 @@ async def test_contributed_tools_clash_visibly_with_each_other_and_with_the_oper
         "second:install",
     )
     assert (sources["ls"], sources["task"]) == ("host", "host")
+
+
+@pytest.mark.parametrize("made_tool", [False, True], ids=["function", "tool"])
+async def test_one_tool_that_two_middlewares_of_an_extension_bring_is_no_clash(
+    tmp_path: Path, made_tool: bool
+) -> None:
+    class Twice(Contributor):
+        def contribute_middlewares(
+            self, app_store: ExtensionData, ctx: AgentBuildContext
+        ) -> Sequence[MiddlewarePlacement]:
+            middlewares = (Bringing(*self.brought), Bringing(*self.brought))
+            return tuple(MiddlewarePlacement(one, Placement.STANDARD) for one in middlewares)
+
+    def shared() -> str:
+        """Say so."""
+        return "shared"
+
+    twice = Twice(make_tool(shared) if made_tool else shared)
+    loaded = contributing(acme=twice)
+    assert await ask_tools(tmp_path, calling("shared"), loaded) == "shared"
+    assert loaded.diagnostics == []
+    assert [tool.name for tool in twice.described[0].tools].count("shared") == 1
 
 
 async def test_a_contributed_tool_takes_no_name_of_the_host_in_a_subagent(tmp_path: Path) -> None:
