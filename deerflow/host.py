@@ -18,7 +18,6 @@ from deerflow.agents.lead import Assembler
 from deerflow.agents.mcp import open_mcp_tools
 from deerflow.cancellation import uninterrupted
 from deerflow.config import AppConfig
-from deerflow.errors import ConfigError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
@@ -40,6 +39,7 @@ from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
 from deerflow.runs.watch import watching
 
+from deerflow.streams import open_relay
 logger = logging.getLogger(__name__)
 
 OBSERVATION_DRAIN_SECONDS = 5.0
@@ -78,7 +78,6 @@ class Host:
 async def open_host(config: AppConfig, options: HostOptions | None = None) -> AsyncIterator[Host]:
     """A host on the running loop. On the way out runs are drained first, and engines close last."""
     options = options or HostOptions()
-    _check_stream_backend(config)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(config))
         presence = await stack.enter_async_context(
@@ -86,6 +85,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         )
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
         gate = CheckpointGate(presence)
+        relay = await stack.enter_async_context(open_relay(config.stream))
         checkpointer.fence = gate.writing
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
@@ -110,6 +110,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             on_run_end=options.on_run_end,
         )
         runs = RunService(parts)
+            relay=relay,
         try:
             await stack.enter_async_context(watching(runs, presence))
             yield Host(config, database, checkpointer, store, assembler, runs, ThreadStates(parts, runs))
@@ -119,14 +120,6 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
                 drain_seconds = config.shutdown.drain_seconds
             shutdown = _Shutdown(runs, drain_seconds, loop, memory, services)
             await uninterrupted(shutdown.run(), name="host shutdown")
-
-
-def _check_stream_backend(config: AppConfig) -> None:
-    if config.stream.backend != "memory":
-        raise ConfigError(
-            f"stream.backend: {config.stream.backend!r} is not served by this release, "
-            "where each process streams its own runs; set memory"
-        )
 
 
 async def _start_services(

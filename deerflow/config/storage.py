@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from deerflow.config.fields import OptionalText, PositiveInt, Seconds, Section, refusal
+from deerflow.config.fields import OptionalText, PositiveInt, Seconds, Section, Text, refusal
 
 _DATABASE_SCHEMES = {"sqlite": ("sqlite",), "postgres": ("postgresql",), "memory": ()}
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
@@ -55,6 +55,7 @@ class StreamConfig(Section):
 
     backend: Literal["memory", "redis"] = "memory"
     url: OptionalText = None
+    key_prefix: Text = "deerflow:"
     heartbeat_seconds: Seconds = 15
     max_events: PositiveInt = 10_000
 

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 
+from deerflow.cancellation import keep_alive
 from deerflow.errors import NotFoundError
 from deerflow.gateway import sse
 from deerflow.gateway.current import host_of, run_of, thread_of, visible_to
 from deerflow.gateway.responses import JsonResponse, LastingResponse
-from deerflow.gateway.results import result_chunks, result_of, result_of_record
+from deerflow.gateway.results import result_chunks, result_of, result_of_record, result_of_removed
 from deerflow.gateway.shapes import interrupt_json
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.event_log import RunEvent, gap_marker
+from deerflow.runs.event_log import EventReader
+from deerflow.runs.foreign import ForeignReader
 from deerflow.runs.recent import EndedRun
-from deerflow.runs.record import ACTIVE_STATUSES, RunRecord, RunStatus
+from deerflow.runs.record import ACTIVE_STATUSES, RunRecord
 from deerflow.runs.request import checked_id
 from deerflow.runs.serialize import encode_json
+from deerflow.runs.service import RunService
 
-# How often the record of a run in another process is looked at.
-POLL_SECONDS = 1.0
+# How often the record of another host's run is looked at by those who wait for what it comes to.
+POLL_SECONDS = 0.5
 
 AnyRun = ActiveRun | EndedRun | RunRecord
 
@@ -49,19 +53,26 @@ async def find_run(request: Request, thread_id: str, run_id: str) -> AnyRun:
 
 def stream_run(request: Request, run: AnyRun, following: Following) -> LastingResponse:
     """The run's events as they come; of an ended one what the client lacks, or the end alone."""
-    headers = sse.HEADERS | locations(run, "stream")
-    heartbeat_seconds = host_of(request).config.stream.heartbeat_seconds
-    if isinstance(run, ActiveRun):
-        reader = run.log.reader(following.after_id)
-        chunks = sse.frames(reader, heartbeat_seconds, sse.events_of(following.modes))
-        leave = _stop(run) if following.is_bound else None
-        return LastingResponse(chunks, media_type=sse.MEDIA_TYPE, headers=headers, on_leave=leave)
-    if isinstance(run, EndedRun):
-        after_id = run.log.last_id - 1 if following.after_id is None else following.after_id
-        chunks = sse.frames(run.log.reader(after_id), heartbeat_seconds, sse.events_of(following.modes))
-    else:
-        chunks = _record_frames(request, run, following.after_id)
-    return LastingResponse(chunks, media_type=sse.MEDIA_TYPE, headers=headers)
+    host = host_of(request)
+    chunks = sse.frames(
+        _reader(host.runs, run, following.after_id),
+        host.config.stream.heartbeat_seconds,
+        sse.events_of(following.modes),
+    )
+    return LastingResponse(
+        chunks,
+        media_type=sse.MEDIA_TYPE,
+        headers=sse.HEADERS | locations(run, "stream"),
+        on_leave=_stop(host.runs, run) if following.is_bound else None,
+    )
+
+
+def _reader(runs: RunService, run: AnyRun, after_id: int | None) -> EventReader | ForeignReader:
+    if isinstance(run, RunRecord):
+        return runs.follow(run, after_id)
+    if isinstance(run, EndedRun) and after_id is None:
+        after_id = run.log.last_id - 1
+    return run.log.reader(after_id)
 
 
 def wait_for_run(request: Request, run: ActiveRun, *, is_bound: bool) -> LastingResponse:
@@ -70,7 +81,7 @@ def wait_for_run(request: Request, run: ActiveRun, *, is_bound: bool) -> Lasting
         result_chunks(run, host_of(request).config.stream.heartbeat_seconds),
         media_type="application/json",
         headers=locations(run, "join"),
-        on_leave=_stop(run) if is_bound else None,
+        on_leave=_stop(host_of(request).runs, run) if is_bound else None,
     )
 
 
@@ -80,13 +91,13 @@ async def join_run(request: Request, run: AnyRun, *, is_bound: bool) -> JsonResp
         return wait_for_run(request, run, is_bound=is_bound)
     if isinstance(run, EndedRun) and run.values is not None:
         return JsonResponse(result_of(run.ending, run.values), headers=locations(run, "join"))
-    if isinstance(run, EndedRun):
-        record = await run_of(request, run.thread_id, run.run_id)
-    else:
-        record = await _ended_record(request, run)
-    state = await host_of(request).states.read(await thread_of(request, record.thread_id))
-    interrupts = [interrupt_json(interrupt) for interrupt in state.interrupts]
-    return JsonResponse(result_of_record(record, state.values, interrupts), headers=locations(record, "join"))
+    headers = locations(run, "join")
+    if isinstance(run, RunRecord) and run.status in ACTIVE_STATUSES:
+        leave = _stop(host_of(request).runs, run) if is_bound else None
+        chunks = _foreign_result(request, run)
+        return LastingResponse(chunks, media_type="application/json", headers=headers, on_leave=leave)
+    record = run if isinstance(run, RunRecord) else await run_of(request, run.thread_id, run.run_id)
+    return JsonResponse(await _recorded_result(request, record), headers=headers)
 
 
 def locations(run: AnyRun, suffix: str) -> dict[str, str]:
@@ -95,35 +106,37 @@ def locations(run: AnyRun, suffix: str) -> dict[str, str]:
     return {"Location": f"{path}/{suffix}", "Content-Location": path}
 
 
-def _stop(run: ActiveRun) -> Callable[[], None]:
+def _stop(runs: RunService, run: AnyRun) -> Callable[[], None]:
     def stop() -> None:
-        if not run.ended.is_set():
+        if isinstance(run, ActiveRun) and not run.ended.is_set():
             run.stop("disconnected")
+        elif isinstance(run, RunRecord):
+            keep_alive(asyncio.create_task(_stop_elsewhere(runs, run.run_id)))
 
     return stop
 
 
-async def _record_frames(request: Request, run: RunRecord, after_id: int | None) -> AsyncGenerator[bytes]:
-    """The end of a run whose events are gone, or are elsewhere."""
-    if after_id is not None:
-        yield sse.frame(gap_marker(after_id, None))
-    while run.status in ACTIVE_STATUSES:
-        yield sse.HEARTBEAT
-        await asyncio.sleep(POLL_SECONDS)
-        try:
+async def _stop_elsewhere(runs: RunService, run_id: str) -> None:
+    await runs.stop(run_id, reason="disconnected", wait=False)
+
+
+async def _foreign_result(request: Request, run: RunRecord) -> AsyncGenerator[bytes]:
+    """What a run of another host came to; until then, now and then, whitespace."""
+    heartbeat_seconds = host_of(request).config.stream.heartbeat_seconds
+    sent_at = time.monotonic()
+    try:
+        while run.status in ACTIVE_STATUSES:
+            await asyncio.sleep(POLL_SECONDS)
+            if time.monotonic() - sent_at >= heartbeat_seconds:
+                yield b"\n"
+                sent_at = time.monotonic()
             run = await run_of(request, run.thread_id, run.run_id)
-        except NotFoundError:  # deleted meanwhile
-            run = replace(run, status=RunStatus.INTERRUPTED)
-    yield sse.frame(RunEvent(None, "end", encode_json(_end_of(run))))
+        yield encode_json(await _recorded_result(request, run))
+    except NotFoundError:
+        yield encode_json(result_of_removed(run.run_id))
 
 
-async def _ended_record(request: Request, run: RunRecord) -> RunRecord:
-    while run.status in ACTIVE_STATUSES:
-        await asyncio.sleep(POLL_SECONDS)
-        run = await run_of(request, run.thread_id, run.run_id)
-    return run
-
-
-def _end_of(run: RunRecord) -> Mapping[str, Any]:
-    end = {"run_id": run.run_id, "thread_id": run.thread_id, "status": run.status, "usage": {}}
-    return end if run.error is None else {**end, "error": run.error}
+async def _recorded_result(request: Request, record: RunRecord) -> Mapping[str, Any]:
+    state = await host_of(request).states.read(await thread_of(request, record.thread_id))
+    interrupts = [interrupt_json(interrupt) for interrupt in state.interrupts]
+    return result_of_record(record, state.values, interrupts)

@@ -45,5 +45,10 @@ def result_of_record(run: RunRecord, values: Mapping[str, Any], interrupts: list
     return {**values, INTERRUPTS: interrupts} if interrupts else values
 
 
+def result_of_removed(run_id: str) -> Mapping[str, Any]:
+    """The same, of a run of another host that left nothing: it was removed, or was on a temporary thread."""
+    return _error("NotFoundError", f"run {run_id} has ended and was removed; its stream has what it did")
+
+
 def _error(name: str, message: str) -> Mapping[str, Any]:
     return {"__error__": {"error": name, "message": message}}

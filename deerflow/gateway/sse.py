@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from starlette.exceptions import HTTPException
 
 from deerflow.runs.event_log import EventReader, RunEvent
+from deerflow.runs.foreign import ForeignReader
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -30,7 +31,9 @@ def frame(event: RunEvent) -> bytes:
 
 
 async def frames(
-    reader: EventReader, heartbeat_seconds: float, wanted: Callable[[RunEvent], bool] | None = None
+    reader: EventReader | ForeignReader,
+    heartbeat_seconds: float,
+    wanted: Callable[[RunEvent], bool] | None = None,
 ) -> AsyncGenerator[bytes]:
     """The frames of what `reader` gives, and a comment wherever nothing was sent for a while."""
     clock = asyncio.get_running_loop().time

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,11 +23,16 @@ MAX_EVENTS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
 BATCH_EVENTS = 64
 BATCH_BYTES = 1024 * 1024
+IDS_PER_ATTEMPT = 1_000_000_000
+"""How far the ids of a run that was begun again lie from those before: none is ever given out twice."""
 
 
 @dataclass(frozen=True)
 class RunEvent:
-    """One event. `id` rises by one within a run, from 1; a gap marker has none. `payload` is JSON."""
+    """One event. `id` rises by one within an attempt, from 1; a gap marker has none. `payload` is JSON.
+
+    `at_ms` is when it was published, in milliseconds since 1970; None where that is not known.
+    """
 
     id: int | None
     name: str
@@ -40,26 +45,38 @@ class RunEvent:
 
 
 class EventLog:
-    """The events of one run. Lives on one event loop."""
+    """The events of one run. Lives on one event loop.
 
-    def __init__(self, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
+    `attempt` is how often hosts have begun the run, with this time; 0 counts as the first. `on_change` is
+    called after each event, and at the end.
+    """
+
+    def __init__(self, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES, attempt: int = 0) -> None:
         self._events: deque[RunEvent] = deque()
         self._bytes = 0
-        self._last_id = 0
+        self.id_before_first = max(0, attempt - 1) * IDS_PER_ATTEMPT
+        self._last_id = self.id_before_first
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._closed = False
         self._waiters: set[asyncio.Future[None]] = set()
         self.opened_at = time.monotonic()
+        self.on_change: Callable[[], None] | None = None
         # When the first event of each kind came: `metadata` is the beginning, `messages` the first token.
         self.first_moments: dict[str, float] = {}
 
     @property
     def last_id(self) -> int:
-        """The id of the newest event; 0 before the first."""
+        """The id of the newest event; before the first, the one below it."""
         return self._last_id
 
     @property
+    @property
+    def dropped_before(self) -> int | None:
+        """The id of the oldest event that is left; None where none was dropped."""
+        oldest = self._events[0].id if self._events else None
+        return None if oldest == self.id_before_first + 1 else oldest
+
     def size_bytes(self) -> int:
         """How much the kept events weigh."""
         return self._bytes
@@ -137,15 +154,17 @@ class EventLog:
                 waiter.set_result(None)
         self._waiters.clear()
 
+        if self.on_change is not None:
+            self.on_change()
 
 class EventReader:
     """One reader's place in a log."""
 
     def __init__(self, log: EventLog, after_id: int) -> None:
         self._log = log
-        self._claimed = after_id
+        self._claimed = after_id or log.id_before_first
         # An id that was never given out comes from another log: of this one nothing is known to be read.
-        self._position = after_id if after_id <= log.last_id else 0
+        self._position = self._claimed if self._claimed <= log.last_id else 0
 
     async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
         """The next events, at most 64, with a gap marker before them where some were missed.

@@ -17,6 +17,7 @@ from deerflow.runs.active import ActiveRun
 from deerflow.runs.checkpoint_gate import CheckpointGate
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.presence import Presence
+from deerflow.runs.relay import EventRelay
 from deerflow.runs.stores import RunStores
 
 RollBack = Callable[[str, str, CheckpointTuple | None], Awaitable[None]]
@@ -30,7 +31,8 @@ def _alone() -> Presence:
 class RunParts:
     """The parts that runs are made of. `mounts` are read-only names in every workspace; without `memory`
     nothing is remembered across threads; `roll_back` removes a run's checkpoints (thread id, run id, the
-    checkpoint that it went on from); `on_run_end` is told of every run, once it has ended."""
+    checkpoint that it went on from); `on_run_end` is told of every run, once it has ended; `relay` is where
+    hosts read the events of each other's runs."""
 
     config: AppConfig
     stores: RunStores
@@ -43,6 +45,7 @@ class RunParts:
     gate: CheckpointGate = field(default_factory=lambda: CheckpointGate(_alone()))
     roll_back: RollBack | None = None
     on_run_end: Callable[[ActiveRun], None] | None = None
+    relay: EventRelay | None = None
 
     @property
     def host_id(self) -> str:

@@ -17,6 +17,7 @@ from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
+from deerflow.runs.foreign import ForeignReader
 from deerflow.runs.lanes import ThreadLanes
 from deerflow.runs.parts import RunParts
 from deerflow.runs.recent import EndedRun, RecentRuns
@@ -89,6 +90,14 @@ class RunService:
 
     def active(self) -> list[ActiveRun]:
         """The runs that are under way or wait for their turn, oldest first."""
+    def follow(self, record: RunRecord, after_id: int | None) -> ForeignReader:
+        """The events after `after_id` of a run that another host has or had; None: what comes from now on."""
+        return ForeignReader(record, after_id, self._parts, self._here)
+
+    def ended_on(self, thread_id: str) -> list[EndedRun]:
+        """The runs of a thread that ended in this process a moment ago, in the order of their ends."""
+        return self._recent.on_thread(thread_id)
+
         return list(self._active.values())
 
     def active_on(self, thread_id: str) -> list[ActiveRun]:
@@ -206,6 +215,10 @@ class RunService:
 
     def _check_accepting(self) -> None:
         if not self._accepting:
+    def _here(self, run_id: str) -> EventLog | None:
+        run = self.find(run_id) or self.find_ended(run_id)
+        return None if run is None else run.log
+
             raise UnavailableError("the host is shutting down and takes no new runs")
 
     def _supervisors(self) -> set[asyncio.Task[None]]:
@@ -231,7 +244,9 @@ class RunService:
     ) -> ActiveRun:
         parts = self._parts
         ids = {"thread_id": request.thread_id, "run_id": request.run_id, "host_id": parts.host_id}
-        log = EventLog(max_events=parts.config.stream.max_events)
+        log = EventLog(max_events=parts.config.stream.max_events, attempt=record.attempt)
+        if parts.relay is not None:
+            parts.relay.carry(record.run_id, log)
         return ActiveRun(request, options, record, thread, EventRecorder(parts.stores.events, **ids), log)
 
     def _set_out(self, run: ActiveRun) -> None:

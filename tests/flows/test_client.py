@@ -20,7 +20,6 @@ from support.hosts import DELEGATE_TWICE, scripted_config
 
 from deerflow.client import DeerFlowClient
 from deerflow.errors import (
-    ConfigError,
     InvalidRequestError,
     RunFailedError,
     RunInterruptedError,
@@ -274,9 +273,3 @@ def test_a_client_that_nobody_closes_does_not_keep_the_process(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_a_stream_backend_that_is_not_there_is_refused_and_named(tmp_path: Path) -> None:
-    config = scripted_config(tmp_path, stream={"backend": "redis", "url": "redis://localhost:6379/0"})
-    with DeerFlowClient(config) as client, pytest.raises(ConfigError, match=r"stream\.backend: 'redis'"):
-        client.chat("hello")
