@@ -37,6 +37,16 @@ BUILT_IN_PATHS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("task", "demo"): "axonx.task.demo:DemoTask",
         ("task_manager", "local"): "axonx.task.local_manager:LocalTaskManager",
         ("task_repository", "local"): "axonx.task.repository:LocalTaskRepository",
+        ("task_runner", "dask"): "axonx.task.cluster.dask_runner:DaskTaskRunner",
         ("task_runner", "local"): "axonx.task.runner:LocalTaskRunner",
+    }
+)
+
+#: The extra of the distribution that brings the packages of a provider, where it needs more than the rest.
+EXTRAS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("client", "http"): "service",
+        ("service", "http"): "service",
+        ("task_runner", "dask"): "distributed",
     }
 )

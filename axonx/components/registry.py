@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from axonx.components.builtin import BUILT_IN_PATHS
+from axonx.components.builtin import BUILT_IN_PATHS, EXTRAS
 from axonx.errors import (
     InvalidProviderError,
     MissingPackageError,
@@ -201,9 +201,10 @@ class ProviderRegistry:
         try:
             cls = getattr(importlib.import_module(module), name)
         except ModuleNotFoundError as error:
+            extra = EXTRAS.get((category, backend))
+            command = f"pip install 'deerflow[{extra}]'" if extra else f"pip install {error.name}"
             raise MissingPackageError(
-                f"{category}:{backend} needs the package {error.name!r}, which is not installed; "
-                "see the extras of the distribution"
+                f"{category}:{backend} needs the package {error.name!r}, which is not installed: {command}"
             ) from error
         registration = self._providers[category, backend] = Registration(cls, module)
         return registration

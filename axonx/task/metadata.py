@@ -41,8 +41,9 @@ class TaskMetadata(BaseModel):
     """What is known of one run of a Task.
 
     `supervisor` is the process that settles the run, `pid` and `process_started` the one that
-    executes it. `log_path` is relative to the workspace. `steps` are filled in when the run ends;
-    until then `events.jsonl` holds them. `exit_code` is 0 until then.
+    executes it: on this machine, or on that of the cluster's worker `host` (its address). `log_path`
+    is relative to the workspace. `steps` are filled in when the run ends; until then `events.jsonl`
+    holds them. `exit_code` is 0 until then.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,6 +61,7 @@ class TaskMetadata(BaseModel):
     supervisor: ProcessIdentity
     pid: int | None = None
     process_started: str = ""
+    host: str = ""
     created_at: AwareDatetime
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
@@ -72,8 +74,8 @@ class TaskMetadata(BaseModel):
 
     @property
     def worker(self) -> ProcessIdentity | None:
-        """The process that executes the run; None before it has said so."""
-        if self.pid is None:
+        """The process of this machine that executes the run; None before it has said so, or elsewhere."""
+        if self.pid is None or self.host:
             return None
         return ProcessIdentity(pid=self.pid, started=self.process_started)
 

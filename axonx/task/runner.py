@@ -38,9 +38,13 @@ class WorkerLaunch:
 
 @dataclass(frozen=True)
 class WorkerExit:
-    """How a worker's process ended: its exit code, or the negative number of the signal that ended it."""
+    """How a worker's process ended: its exit code, or the negative number of the signal that ended it.
+
+    `reason` says more where the number does not say it all, such as the loss of a whole machine.
+    """
 
     return_code: int
+    reason: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -50,6 +54,8 @@ class WorkerExit:
         return self.return_code if 1 <= self.return_code <= 255 else 1
 
     def __str__(self) -> str:
+        if self.reason:
+            return self.reason
         if self.return_code < 0:
             return f"Task worker was ended by signal {-self.return_code} before it had a result"
         return f"Task worker ended without a result (exit code {self.return_code})"
@@ -86,9 +92,7 @@ class LocalTaskRunner(BaseTaskRunner):
 
     def __init__(self, terminate_grace_seconds: float = 5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not terminate_grace_seconds >= 0:
-            raise ValueError(f"terminate_grace_seconds must be 0 or more, got {terminate_grace_seconds}")
-        self.terminate_grace_seconds = terminate_grace_seconds
+        self.terminate_grace_seconds = checked_grace(terminate_grace_seconds)
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def start_worker(self, launch: WorkerLaunch) -> None:
@@ -135,6 +139,13 @@ class LocalTaskRunner(BaseTaskRunner):
         if worker is None or record.source.kind != "submit":
             return worker is None or not worker.is_alive()
         return await asyncio.to_thread(end_process_group, worker, self.terminate_grace_seconds)
+
+
+def checked_grace(seconds: float) -> float:
+    """`seconds` itself. Raises ValueError for a negative number, TypeError for no number."""
+    if not seconds >= 0:
+        raise ValueError(f"terminate_grace_seconds must be 0 or more, got {seconds}")
+    return seconds
 
 
 def worker_command(launch: WorkerLaunch) -> list[str]:

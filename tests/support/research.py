@@ -93,6 +93,7 @@ class ActTask(BaseTask):
 
     def started(self) -> None:
         (self.persistent_dir / "started").write_text(str(os.getpid()))
+        self.logger.info("started")
 
     def ignore_the_end(self) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
