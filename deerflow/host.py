@@ -38,8 +38,8 @@ from deerflow.runs.presence import open_presence
 from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
 from deerflow.runs.watch import watching
-
 from deerflow.streams import open_relay
+
 logger = logging.getLogger(__name__)
 
 OBSERVATION_DRAIN_SECONDS = 5.0
@@ -83,9 +83,9 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         presence = await stack.enter_async_context(
             open_presence(database.stores.hosts, lease_seconds=config.runs.lease_seconds)
         )
+        relay = await stack.enter_async_context(open_relay(config.stream))
         checkpointer = await stack.enter_async_context(open_checkpointer(config))
         gate = CheckpointGate(presence)
-        relay = await stack.enter_async_context(open_relay(config.stream))
         checkpointer.fence = gate.writing
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
@@ -108,9 +108,9 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             gate=gate,
             roll_back=partial(roll_back_checkpoints, checkpointer),
             on_run_end=options.on_run_end,
+            relay=relay,
         )
         runs = RunService(parts)
-            relay=relay,
         try:
             await stack.enter_async_context(watching(runs, presence))
             yield Host(config, database, checkpointer, store, assembler, runs, ThreadStates(parts, runs))
