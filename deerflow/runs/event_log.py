@@ -71,12 +71,12 @@ class EventLog:
         return self._last_id
 
     @property
-    @property
     def dropped_before(self) -> int | None:
         """The id of the oldest event that is left; None where none was dropped."""
         oldest = self._events[0].id if self._events else None
         return None if oldest == self.id_before_first + 1 else oldest
 
+    @property
     def size_bytes(self) -> int:
         """How much the kept events weigh."""
         return self._bytes
@@ -153,9 +153,9 @@ class EventLog:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
-
         if self.on_change is not None:
             self.on_change()
+
 
 class EventReader:
     """One reader's place in a log."""

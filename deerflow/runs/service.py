@@ -88,8 +88,6 @@ class RunService:
         """The run, where it ended in this process a moment ago."""
         return self._recent.find(run_id)
 
-    def active(self) -> list[ActiveRun]:
-        """The runs that are under way or wait for their turn, oldest first."""
     def follow(self, record: RunRecord, after_id: int | None) -> ForeignReader:
         """The events after `after_id` of a run that another host has or had; None: what comes from now on."""
         return ForeignReader(record, after_id, self._parts, self._here)
@@ -98,6 +96,8 @@ class RunService:
         """The runs of a thread that ended in this process a moment ago, in the order of their ends."""
         return self._recent.on_thread(thread_id)
 
+    def active(self) -> list[ActiveRun]:
+        """The runs that are under way or wait for their turn, oldest first."""
         return list(self._active.values())
 
     def active_on(self, thread_id: str) -> list[ActiveRun]:
@@ -213,12 +213,12 @@ class RunService:
             await save_ending(run, run.ending, self._parts)
             self._unsaved.pop(run.run_id, None)
 
-    def _check_accepting(self) -> None:
-        if not self._accepting:
     def _here(self, run_id: str) -> EventLog | None:
         run = self.find(run_id) or self.find_ended(run_id)
         return None if run is None else run.log
 
+    def _check_accepting(self) -> None:
+        if not self._accepting:
             raise UnavailableError("the host is shutting down and takes no new runs")
 
     def _supervisors(self) -> set[asyncio.Task[None]]:
