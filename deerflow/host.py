@@ -19,6 +19,7 @@ from deerflow.agents.mcp import open_mcp_tools
 from deerflow.cancellation import uninterrupted
 from deerflow.config import AppConfig
 from deerflow.extensions import LoadedExtensions
+from deerflow.extensions.costs import costs_told
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
@@ -79,6 +80,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
     """A host on the running loop. On the way out runs are drained first, and engines close last."""
     options = options or HostOptions()
     async with AsyncExitStack() as stack:
+        stack.enter_context(costs_told())
         database = await stack.enter_async_context(open_database(config))
         presence = await stack.enter_async_context(
             open_presence(database.stores.hosts, lease_seconds=config.runs.lease_seconds)

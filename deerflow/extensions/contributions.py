@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from time import monotonic
 from typing import Any, Final
 
 from deerflow_extension_api import AgentBuildContext, AgentScope, MiddlewarePlacement, Placement
@@ -25,6 +26,7 @@ from deerflow.extensions.diagnostics import error_text, report, type_name, watch
 from deerflow.extensions.hook_names import PLAIN_SCHEMAS
 from deerflow.extensions.hooks import discard_unfinished
 from deerflow.extensions.isolation import IsolatedMiddleware, isolate
+from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.snapshot import LoadedExtensions
 from deerflow.extensions.state_keys import StateKeys
 
@@ -68,15 +70,19 @@ class _Collector:
 
     def add_all_of(self, source: str, contributor: Any) -> None:
         """Add what one contributor has for this agent; nothing at all of one that fails."""
+        started, failed = monotonic(), True
         try:
             with watch_duration(source, HOOK):
                 returned = contributor.contribute_middlewares(self.snapshot.app_store, self.ctx)
                 placements = _listed(returned)
+            failed = False
         except BaseException as error:
             if must_propagate(error):
                 raise
             self._report(source, f"{HOOK} failed: {error_text(error)}", error)
             return
+        finally:
+            record_outcome(source, HOOK.removesuffix("()"), monotonic() - started, failed=failed)
         for number, placement in enumerate(placements, 1):
             self._add(source, f"middleware {number} of {len(placements)}", placement)
 

@@ -8,6 +8,8 @@ from langchain.agents.middleware.types import AgentMiddleware, AgentState
 
 NODE_HOOKS: Final = ("before_agent", "before_model", "after_model", "after_agent")
 WRAP_HOOKS: Final = ("wrap_model_call", "wrap_tool_call")
+HOOK_OF_SIDE: Final = {side: hook for hook in (*NODE_HOOKS, *WRAP_HOOKS) for side in (hook, f"a{hook}")}
+"""`before_model` for `before_model` and for `abefore_model`, and so on."""
 
 PLAIN_SCHEMAS: Final = (AgentMiddleware().state_schema, AgentState)
 """State schemas that add nothing to an agent."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from threading import Condition, Event
+from time import monotonic
 from typing import Any, Final
 
 from deerflow.cancellation import keep_alive
@@ -30,9 +31,17 @@ class HookStuckError(DeerFlowError, RuntimeError):
 
 
 class HookRun:
-    """What the host sees of a run. `at_handler` stays true once the hook has called its handler."""
+    """What the host sees of a run. `at_handler` stays true once the hook has called its handler.
+
+    The host notes in `handler_seconds` what that took, in `failed` its judgement, and in `told` that it has
+    told how the run ended.
+    """
 
     def __init__(self) -> None:
+        self.began = monotonic()
+        self.handler_seconds = 0.0
+        self.failed = False
+        self.told = False
         self.at_handler = False
         self.ended = False
         self.value: Any = None

@@ -9,12 +9,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias
 
 from langgraph.errors import GraphBubbleUp
 
 from deerflow.extensions.detached import detached_request, detached_result
 from deerflow.extensions.diagnostics import error_text
+from deerflow.extensions.hook_names import HOOK_OF_SIDE
 from deerflow.extensions.hook_runs import (
     CANCEL_GRACE_SECONDS,
     AsyncThreadRun,
@@ -23,6 +25,7 @@ from deerflow.extensions.hook_runs import (
     TaskRun,
 )
 from deerflow.extensions.hook_threads import Lane
+from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.state_updates import NodeCall, describe_value, problem_of_update
 
 MOST_THREADS: Final = 64
@@ -71,7 +74,7 @@ class Isolation:
             await run.settle(self.limit_seconds)
             return self._update(hook, run, called)
         finally:
-            _leave(run)
+            self._leave(hook, run)
 
     def node(self, hook: str, call: Callable[[], Any], called: NodeCall) -> Any:
         """Return the state update of a node hook, None where it failed."""
@@ -81,7 +84,7 @@ class Isolation:
             run.settle(self.limit_seconds)
             return self._update(hook, run, called)
         finally:
-            _leave(run)
+            self._leave(hook, run)
 
     async def awrap(self, run: AsyncRun, call: WrapCall) -> Any:
         """Return or raise what the real handler does, called once, with the hook looking on."""
@@ -90,14 +93,16 @@ class Isolation:
             await run.settle(self.limit_seconds)
             if not run.at_handler:
                 self._judge_missing_call(call.hook, run)
-                _leave(run)
+                self._leave(call.hook, run)
                 return await call.handler(call.request)
+            entered = monotonic()
             result, failure = await _attempt(call.handler(call.request), run.context)
+            run.handler_seconds = monotonic() - entered
             run.answer(result, failure, detached_result)
             await run.settle(self._rest_seconds(failure))
             self._judge_end(call, run, failure)
         finally:
-            _leave(run)
+            self._leave(call.hook, run)
         return _real_outcome(result, failure)
 
     def wrap(self, call: WrapCall) -> Any:
@@ -108,19 +113,33 @@ class Isolation:
             run.settle(self.limit_seconds)
             if not run.at_handler:
                 self._judge_missing_call(call.hook, run)
-                _leave(run)
+                self._leave(call.hook, run)
                 return call.handler(call.request)
+            entered = monotonic()
             result, failure = _attempt_here(call, run.context)
+            run.handler_seconds = monotonic() - entered
             run.answer(result, failure, detached_result)
             run.settle(self.limit_seconds)
             self._judge_end(call, run, failure)
         finally:
-            _leave(run)
+            self._leave(call.hook, run)
         return _real_outcome(result, failure)
 
     def skipped(self, hook: str, problem: str, error: BaseException | None = None) -> None:
         """Report that the host went on without what a hook did or wanted."""
         self.report(self.source, f"{self.class_name}.{hook} failed and was skipped: {problem}", error=error)
+
+    def _leave(self, hook: str, run: HookRun) -> None:
+        """Go on without the run if it has not ended, and tell once how it went."""
+        if not run.ended:
+            run.give_up()
+        if not run.told:
+            run.told = True
+            span_seconds = monotonic() - run.began
+            own_seconds = span_seconds - run.handler_seconds
+            record_outcome(
+                self.source, HOOK_OF_SIDE[hook], own_seconds, failed=run.failed, span_seconds=span_seconds
+            )
 
     def _rest_seconds(self, failure: BaseException | None) -> float:
         """How long a hook may take after its handler; less where the host is about to stop."""
@@ -130,52 +149,52 @@ class Isolation:
 
     def _update(self, hook: str, run: HookRun, called: NodeCall) -> Any:
         if not run.ended:
-            self._timed_out(hook)
+            self._timed_out(hook, run)
         elif run.error is not None:
-            self._failed(hook, run.error)
+            self._failed(hook, run, run.error)
         else:
             problem = problem_of_update(run.value, called)
             if problem is None:
                 return run.value
-            self.skipped(hook, problem)
+            self._fault(hook, run, problem)
         return None
 
     def _judge_missing_call(self, hook: str, run: HookRun) -> None:
         """Report a hook that has not come to its handler; raise what it raised as control flow."""
         if not run.ended:
-            self._timed_out(hook)
+            self._timed_out(hook, run)
         elif run.error is not None:
-            self._failed(hook, run.error)
+            self._failed(hook, run, run.error)
         else:
             returned = describe_value(run.value)
-            self.skipped(hook, f"it returned {returned} without calling its handler, so the host called it")
+            problem = f"it returned {returned} without calling its handler, so the host called it"
+            self._fault(hook, run, problem)
 
     def _judge_end(self, call: WrapCall, run: HookRun, failure: BaseException | None) -> None:
         """Report what a hook did wrong at or after its handler; raise what it raised as control flow."""
         if not run.ended:
-            self._timed_out(call.hook)
+            self._timed_out(call.hook, run)
         elif run.error is not None and not _same(run.error, failure):
             if failure is not None and isinstance(run.error, GraphBubbleUp):
-                self.skipped(call.hook, "it asked the graph to stop over a failure of its handler")
+                self._fault(call.hook, run, "it asked the graph to stop over a failure of its handler")
             else:
-                self._failed(call.hook, run.error)
+                self._failed(call.hook, run, run.error)
         else:
             problem = _misuse(call, run, failure)
             if problem is not None:
-                self.skipped(call.hook, problem)
+                self._fault(call.hook, run, problem)
 
-    def _failed(self, hook: str, error: BaseException) -> None:
+    def _failed(self, hook: str, run: HookRun, error: BaseException) -> None:
         if isinstance(error, _CONTROL_FLOW):
             raise error
-        self.skipped(hook, error_text(error), error)
+        self._fault(hook, run, error_text(error), error)
 
-    def _timed_out(self, hook: str) -> None:
-        self.skipped(hook, f"timed out after {float(self.limit_seconds)}s")
+    def _timed_out(self, hook: str, run: HookRun) -> None:
+        self._fault(hook, run, f"timed out after {float(self.limit_seconds)}s")
 
-
-def _leave(run: HookRun) -> None:
-    if not run.ended:
-        run.give_up()
+    def _fault(self, hook: str, run: HookRun, problem: str, error: BaseException | None = None) -> None:
+        run.failed = True
+        self.skipped(hook, problem, error)
 
 
 async def _attempt(call: Coroutine[Any, Any, Any], context: Context) -> tuple[Any, BaseException | None]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from time import perf_counter
-from typing import TypeVar
+from time import monotonic, perf_counter
+from typing import Any, TypeVar
 
 from deerflow_extension_api import (
     AgentAssemblyDescriptor,
@@ -25,6 +25,7 @@ from deerflow.extensions.dispatch import Notification
 from deerflow.extensions.hooks import discard_unfinished
 from deerflow.extensions.notification_loop import observe_later
 from deerflow.extensions.notify import notify
+from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.snapshot import LoadedExtensions
 
 T = TypeVar("T")
@@ -105,22 +106,29 @@ def notify_compaction(snapshot: LoadedExtensions, event: CompactionEvent) -> Non
 
 def notify_assembly(snapshot: LoadedExtensions, descriptor: AgentAssemblyDescriptor) -> None:
     """Tell every observer, here and now, what an assembled agent consists of."""
-    hook = "on_agent_assembled"
     for source, observer in snapshot.agent_assembly_observers:
-        try:
-            method: Callable[..., object] = observer.on_agent_assembled
-            with watch_duration(source, hook):
-                returned = method(snapshot.app_store, descriptor)
-            unfinished = discard_unfinished(returned)
-        except BaseException as error:  # whatever an observer raises stays with it
-            if must_propagate(error):
-                raise
-            logger.error("Extension %s: %s failed: %s", source, hook, error_text(error), exc_info=error)
-            continue
-        if unfinished is not None:
-            logger.error(
-                "Extension %s: %s must be a plain function; it returned %s", source, hook, unfinished
-            )
+        started = monotonic()
+        took_it = _tell_of_assembly(source, observer, snapshot.app_store, descriptor)
+        record_outcome(source, "on_agent_assembled", monotonic() - started, failed=not took_it)
+
+
+def _tell_of_assembly(
+    source: str, observer: Any, app_store: ExtensionData, descriptor: AgentAssemblyDescriptor
+) -> bool:
+    """Whether the observer took it as it should; what it did wrong is logged."""
+    hook = "on_agent_assembled"
+    try:
+        with watch_duration(source, hook):
+            returned = observer.on_agent_assembled(app_store, descriptor)
+        unfinished = discard_unfinished(returned)
+    except BaseException as error:  # whatever an observer raises stays with it
+        if must_propagate(error):
+            raise
+        logger.error("Extension %s: %s failed: %s", source, hook, error_text(error), exc_info=error)
+        return False
+    if unfinished is not None:
+        logger.error("Extension %s: %s must be a plain function; it returned %s", source, hook, unfinished)
+    return unfinished is None
 
 
 def _system_model_call(

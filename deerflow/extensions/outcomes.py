@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from deerflow.extensions.diagnostics import logger
 
-OutcomeListener: TypeAlias = Callable[[str, str, float, bool], None]
-"""Called with the entry point, the hook, its seconds, and whether it failed; quick, on any thread."""
+
+@dataclass(frozen=True, slots=True)
+class HookOutcome:
+    """How one call of a hook ended. `source` is the extension's entry point, `hook` the name in the contract.
+
+    `seconds` is what the hook took; `span_seconds` also has what it stood around, a model call say.
+    """
+
+    source: str
+    hook: str
+    seconds: float
+    failed: bool
+    span_seconds: float
+
+
+OutcomeListener: TypeAlias = Callable[[HookOutcome], None]
+"""Called as soon as a hook has ended; quick, on any thread."""
 
 _listeners: list[OutcomeListener] = []
 
@@ -24,10 +40,15 @@ def listen_to_outcomes(listener: OutcomeListener) -> Callable[[], None]:
     return release
 
 
-def record_outcome(source: str, hook: str, seconds: float, *, failed: bool) -> None:
+def record_outcome(
+    source: str, hook: str, seconds: float, *, failed: bool, span_seconds: float | None = None
+) -> None:
     """Tell every listener how one hook ended."""
+    if not _listeners:
+        return
+    outcome = HookOutcome(source, hook, seconds, failed, seconds if span_seconds is None else span_seconds)
     for listener in tuple(_listeners):
         try:
-            listener(source, hook, seconds, failed)
+            listener(outcome)
         except Exception:  # noqa: BLE001 - a counter that fails must not fail what it counts
             logger.exception("a listener to hook outcomes failed")

@@ -12,6 +12,7 @@ from deerflow.cancellation import keep_alive, uninterrupted
 from deerflow.extensions.cancellation import drop_left_over_cancellation, running_task
 from deerflow.extensions.diagnostics import DiagnosticLog, error_text, logger, report
 from deerflow.extensions.hooks import call_async_hook
+from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.snapshot import LoadedExtensions
 
 STOP_TIMEOUT_SECONDS: Final = 30.0
@@ -112,6 +113,7 @@ class _ServiceLife:
         await asyncio.wait((self._asyncio_task,), timeout=timeout_seconds)
         if not self._asyncio_task.done():
             self._report(f"service stop() timed out after {timeout_seconds:.1f}s; continuing shutdown")
+            record_outcome(self._source, "stop", timeout_seconds, failed=True)
             self._cancelled_by_host = True
             self._asyncio_task.cancel()
             keep_alive(self._asyncio_task)
@@ -134,6 +136,7 @@ class _ServiceLife:
         await self._call("stop", "continuing shutdown")
 
     async def _call(self, hook: str, consequence: str, *arguments: Any) -> None:
+        started, failed = monotonic(), True
         try:
             complaint = await call_async_hook(self._service, hook, *arguments)
         except GeneratorExit as error:
@@ -145,8 +148,11 @@ class _ServiceLife:
         except BaseException as error:  # noqa: BLE001 - whatever a service raises stays with it
             self._contain(hook, consequence, error)
         else:
-            if complaint is not None:
+            failed = complaint is not None
+            if failed:
                 self._report(f"service {hook}() {complaint}")
+        if not self._cancelled_by_host:
+            record_outcome(self._source, hook, monotonic() - started, failed=failed)
 
     def _contain(self, hook: str, consequence: str, error: BaseException) -> None:
         text = error_text(error)

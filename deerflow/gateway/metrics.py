@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from deerflow.extensions.outcomes import HookOutcome
 from deerflow.host import Host
 from deerflow.runs.active import ActiveRun
 
@@ -78,11 +79,11 @@ class Metrics:
             for end in run.scope.subagent_ends:
                 self._subagents.labels(str(end["type"]).removeprefix("task_")).inc()
 
-    def count_hook(self, extension: str, hook: str, seconds: float, failed: bool) -> None:
+    def count_hook(self, outcome: HookOutcome) -> None:
         """Count a hook of an extension that has ended."""
-        self._hook_seconds.labels(extension, hook).observe(seconds)
-        if failed:
-            self._hook_failures.labels(extension, hook).inc()
+        self._hook_seconds.labels(outcome.source, outcome.hook).observe(outcome.seconds)
+        if outcome.failed:
+            self._hook_failures.labels(outcome.source, outcome.hook).inc()
 
     def exposition(self) -> bytes:
         """All numbers, in the text form of Prometheus."""

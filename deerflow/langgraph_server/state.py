@@ -18,6 +18,7 @@ from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import uninterrupted
 from deerflow.config import AppConfig, RequestOptions, load_config
 from deerflow.extensions import get_loaded_extensions, load_extensions, set_loaded_extensions
+from deerflow.extensions.costs import costs_told
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
@@ -53,15 +54,16 @@ class DevServer:
         loop = register_notification_loop(snapshot=self.loaded)
         deps = ExtensionRuntimeDeps(app_store=self.loaded.app_store, policy=lead_policy(self.config))
         try:
-            async with open_mcp_tools(self.config.mcp) as tools:
-                self.assembler.add_tools(tools)
-                services = await start_services(self.loaded, deps)
-                self._ready.set_result(None)
-                try:
-                    yield
-                finally:
-                    self._ready = Future()
-                    await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
+            with costs_told():
+                async with open_mcp_tools(self.config.mcp) as tools:
+                    self.assembler.add_tools(tools)
+                    services = await start_services(self.loaded, deps)
+                    self._ready.set_result(None)
+                    try:
+                        yield
+                    finally:
+                        self._ready = Future()
+                        await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
         finally:
             loop.release()
 

@@ -23,6 +23,7 @@ from deerflow.extensions import (
 )
 from deerflow.extensions.dispatch import Notification
 from deerflow.extensions.notify import notify
+from deerflow.extensions.outcomes import HookOutcome
 
 INFO = TaskInfo(task_id="7f3c-whole-id", run_id="r", thread_id="th", kind="lead")
 STORE = ExtensionData("7f3c-whole-id")
@@ -396,9 +397,9 @@ async def test_one_notification_is_one_asyncio_task() -> None:
 async def test_outcomes_are_told(caplog: pytest.LogCaptureFixture) -> None:
     told: list[tuple[str, str, bool]] = []
 
-    def listener(source: str, hook: str, seconds: float, failed: bool) -> None:
-        assert seconds >= 0
-        told.append((source, hook, failed))
+    def listener(outcome: HookOutcome) -> None:
+        assert outcome.seconds == outcome.span_seconds >= 0
+        told.append((outcome.source, outcome.hook, outcome.failed))
         raise ValueError("a broken counter")
 
     release = listen_to_outcomes(listener)

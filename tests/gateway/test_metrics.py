@@ -11,6 +11,7 @@ import httpx
 import pytest
 from deerflow_extension_api import ExtensionRegistry, TaskLifecycleContributor
 from prometheus_client.parser import text_string_to_metric_families
+from support.extensions import Seen, installed, recording
 from support.gateways import FAILING, SLOW, UNKNOWN_ID, gateway, said, serving
 from support.hosts import DELEGATE_TWICE, scripted_config
 from support.users import users_gateway
@@ -83,6 +84,15 @@ async def test_hooks_of_extensions_are_timed_and_their_failures_counted(
         for hook, failures in (("on_task_start", 1), ("on_task_stop", 0)):
             assert numbers["extension_hook_seconds_count", "acme:install", hook] == 1
             assert numbers.get(("extension_hook_failures_total", "acme:install", hook), 0) == failures
+
+
+async def test_hooks_of_middlewares_are_among_them(tmp_path: Path) -> None:
+    async with gateway(tmp_path, [DELEGATE_TWICE]) as client:
+        with installed(recording(Seen())):
+            await client.say(await client.thread(), "delegate")
+        numbers = await _numbers(client)
+    counted = {key[2]: count for key, count in numbers.items() if key[0] == "extension_hook_seconds_count"}
+    assert (counted["wrap_model_call"], counted["wrap_tool_call"]) == (4, 2)
 
 
 async def test_each_application_counts_its_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`deerflow extensions`: write, check, install and switch extensions."""
+"""`deerflow extensions`: write, check, install, switch and watch extensions."""
 
 from deerflow.cli.extensions.group import command
 

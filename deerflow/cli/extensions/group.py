@@ -11,6 +11,7 @@ import click
 _COMMANDS: Final = {
     "list": "overview:list_extensions",
     "check": "check:check",
+    "stats": "stats:stats",
     "new": "new:new",
     "install": "install:install",
     "upgrade": "install:upgrade",
@@ -36,4 +37,4 @@ class _Group(click.Group):
 
 @click.group(cls=_Group)
 def command() -> None:
-    """Write, check, install and switch extensions."""
+    """Write, check, install, switch and watch extensions."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from deerflow.cli.extensions.shared import config_option, reported
+from deerflow.cli.extensions.shared import config_option, reported, table
 from deerflow.kit.config_file import find_config_file
 from deerflow.kit.environment import declared_extensions, installed_distribution
 from deerflow.kit.plugin_records import PluginRecord
@@ -34,7 +33,7 @@ def list_extensions(config_path: Path | None) -> None:
     if not rows:
         click.echo(f"{file.shown}: no plugins, and no installed package declares one")
         return
-    for line in _table([_TITLES, *rows]):
+    for line in table([_TITLES, *rows]):
         click.echo(line)
     for record in records:
         if record.problem is not None:
@@ -57,9 +56,3 @@ def _state(record: PluginRecord) -> str:
     if not record.enabled:
         return "disabled"
     return "required" if record.fields.get("required") is True else "enabled"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,9 +1,9 @@
-"""What the extension commands share: their file, and which failures are wrong use."""
+"""What the extension commands share: their file, their tables, and which failures are wrong use."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,3 +29,10 @@ def reported(command: Command) -> Command:
             raise click.UsageError(str(error)) from error
 
     return run  # type: ignore[return-value]
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, its columns as wide as they have to be."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
