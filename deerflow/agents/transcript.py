@@ -6,7 +6,6 @@ message in mid-history. The stored conversation is left as it is; only the reque
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
@@ -29,7 +28,8 @@ from deerflow.agents.tool_output.cutting import cleaned
 
 UNFINISHED = "This tool call was stopped before it had a result."
 UNREADABLE = (
-    "This tool call could not be read: its arguments are no JSON object in UTF-8. Send it again, corrected."
+    "This tool call could not be read: its arguments have to be a JSON object in UTF-8, with integers of "
+    "64 bits and no deep nesting. Send it again, corrected."
 )
 WITHHELD = "The model's answer was withheld by its provider's safety filter."
 
@@ -37,6 +37,8 @@ GAVE_UP = "The model's tool calls could not be read, several times in a row; not
 
 MOST_UNREADABLE = 3
 """Answers in a row that have none but unreadable calls, before the agent is stopped."""
+
+MAX_ARGUMENT_DEPTH = 100
 
 _UNREADABLE_KEY = "deerflow_unreadable"
 _ANSWERS = frozenset({AIMessage.__name__, AIMessageChunk.__name__})
@@ -64,7 +66,7 @@ def repaired(answer: AIMessage, *, earlier: Sequence[AnyMessage] = ()) -> list[A
     """
     if _stopped_for_safety(answer):
         return [_without_calls(answer, WITHHELD)]
-    answer = _with_distinct_ids(_with_valid_text(answer))
+    answer = _with_distinct_ids(_with_storable_parts(answer))
     if not answer.invalid_tool_calls:
         return [answer]
     if not answer.tool_calls and _unreadable_so_far(earlier) >= MOST_UNREADABLE:
@@ -158,22 +160,40 @@ def _without_calls(answer: AIMessage, notice: str) -> AIMessage:
     )
 
 
-def _with_valid_text(answer: AIMessage) -> AIMessage:
-    """No half characters: in text they are replaced, a call that holds one counts as unreadable."""
+def _with_storable_parts(answer: AIMessage) -> AIMessage:
+    """No half characters: in text they are replaced. A call that no checkpoint holds counts as unreadable."""
     update: dict[str, Any] = {}
     content = cleaned(answer.content)
     if content != answer.content:
         update["content"] = content
-    broken = [call for call in answer.tool_calls if not _is_utf8(call)]
+    broken = [call for call in answer.tool_calls if not _is_storable(call)]
     if broken:
         update["tool_calls"] = [call for call in answer.tool_calls if call not in broken]
         update["invalid_tool_calls"] = [*answer.invalid_tool_calls, *map(_invalid, broken)]
     return answer.model_copy(update=update) if update else answer
 
 
-def _is_utf8(call: ToolCall) -> bool:
+def _is_storable(call: ToolCall) -> bool:
+    """Whether a checkpoint can hold it: UTF-8, integers of 64 bits, at most `MAX_ARGUMENT_DEPTH` levels."""
+    pending: list[tuple[Any, int]] = [(call["name"], 0), (call["id"], 0), (call["args"], 0)]
+    while pending:
+        value, depth = pending.pop()
+        if isinstance(value, dict | list):
+            if depth == MAX_ARGUMENT_DEPTH:
+                return False
+            parts = [*value, *value.values()] if isinstance(value, dict) else value
+            pending += [(part, depth + 1) for part in parts]
+        elif isinstance(value, str):
+            if not value.isascii() and not _is_utf8(value):
+                return False
+        elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+            return False
+    return True
+
+
+def _is_utf8(text: str) -> bool:
     try:
-        json.dumps(call, ensure_ascii=False, default=str).encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
 from deerflow.agents.transcript import (
     GAVE_UP,
+    MAX_ARGUMENT_DEPTH,
     MOST_UNREADABLE,
     UNFINISHED,
     UNREADABLE,
@@ -118,6 +120,25 @@ def test_unreadable_calls_are_answered_beside_those_that_run() -> None:
     assert ids[0] == "a" and len(set(ids)) == 3
     assert [result.tool_call_id, other.tool_call_id] == ids[1:]
     assert (result.text, result.status, other.text) == (UNREADABLE, "error", UNREADABLE)
+
+
+def test_what_no_checkpoint_can_hold_is_unreadable_and_what_just_fits_is_not() -> None:
+    def nested(levels: int) -> dict:
+        return {"a": nested(levels - 1)} if levels > 1 else {}
+
+    fits = {"low": -(2**63), "high": 2**64 - 1, "deep": nested(MAX_ARGUMENT_DEPTH - 1), "text": "\U0001f600"}
+    assert len(repaired(AIMessage("", tool_calls=[{**_call("a"), "args": fits}]))) == 1
+    for odd in (
+        {"low": -(2**63) - 1},
+        {"high": [2**64]},
+        {"deep": nested(MAX_ARGUMENT_DEPTH)},
+        {"\ud835": 1},
+        {"text": ["\ud835"]},
+    ):
+        answer, result = repaired(AIMessage("", tool_calls=[{**_call("a"), "args": odd}]))
+        assert isinstance(answer, AIMessage) and answer.tool_calls[0]["args"] == {}
+        assert (result.text, JsonPlusSerializer().dumps_typed(answer)[0]) == (UNREADABLE, "msgpack")
+    JsonPlusSerializer().dumps_typed(AIMessage("", tool_calls=[{**_call("a"), "args": fits}]))
 
 
 def test_only_an_answer_that_could_not_be_formed_for_its_arguments_is_replaced() -> None:

@@ -116,11 +116,17 @@ async def test_calls_that_nobody_can_read_do_not_stop_those_beside_them(
 
 
 @BOTH
-@pytest.mark.parametrize("arguments", ["[1, 2]", '"text"', "5", "true"])
-async def test_arguments_that_are_no_object_do_not_end_the_run(
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("[1, 2]", '"text"', "5", "true"),  # no object: a client that gets the answer whole cannot form it
+        *('{"path": 1' + "0" * 30 + "}", "{" + '"path": {' * 400 + "}" * 401),  # what no checkpoint can hold
+    ],
+    ids=["list", "text", "number", "flag", "huge number", "deep"],
+)
+async def test_arguments_that_cannot_be_kept_do_not_end_the_run(
     tmp_path: Path, modes: tuple[str, ...], arguments: str
 ) -> None:
-    # A client that gets the answer whole cannot form it: what stands beside such a call is then lost.
     turns = [Turn("", [Call("write_file", arguments)]), Turn("", [write("a")]), Turn("done")]
     run, _ = await said(tmp_path, turns, modes, ["hello", "again"])
     assert "could not be read" in results(run)[0].text
