@@ -72,7 +72,7 @@ class DaskTaskRunner(BaseTaskRunner):
             version=__version__,
             record=launch.record,
             target=launch.target,
-            environment=_with_import_paths(launch.environment),
+            environment=await asyncio.to_thread(_with_import_paths, launch.environment),
             grace_seconds=self.terminate_grace_seconds,
         )
         link = await self._connected()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.dask_cluster import RunningCluster, running_cluster
 
 from axonx.task.records import TaskRecords
 
@@ -15,6 +16,13 @@ from axonx.task.records import TaskRecords
 @pytest.fixture
 def records(tmp_path: Path) -> TaskRecords:
     return TaskRecords(tmp_path / "workspace")
+
+
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[RunningCluster]:
+    """Two Dask workers for two Tasks each."""
+    with running_cluster(workers=2, threads=2) as cluster:
+        yield cluster
 
 
 @pytest.fixture
