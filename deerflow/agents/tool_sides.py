@@ -9,23 +9,23 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForToolRun
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 
-from deerflow.agents.tool_threads import in_tool_thread
+from deerflow.agents.tool_threads import contained, in_tool_thread
 from deerflow.loop_thread import side_loop
 
 
 def both_sided(tool: BaseTool) -> BaseTool:
-    """The tool itself, or a copy that has the side which it lacks."""
+    """A copy that has both sides, and whose awaited side ends nothing but its call."""
     if isinstance(tool, StructuredTool | Tool):
-        if tool.func is None and tool.coroutine is not None:
-            return tool.model_copy(update={"func": synchronous(tool.coroutine)})
-        if tool.coroutine is None and tool.func is not None:
+        if tool.coroutine is not None:
+            func = tool.func or synchronous(tool.coroutine)
+            return tool.model_copy(update={"func": func, "coroutine": _contained(tool.coroutine)})
+        if tool.func is not None:
             return tool.model_copy(update={"coroutine": _threaded(tool.func)})
         return tool
-    if type(tool)._arun is not BaseTool._arun:
-        return tool
     twin = tool.model_copy()
+    has_awaited_side = type(tool)._arun is not BaseTool._arun
     # Found before the method of the class, which would take one of the loop's own few threads.
-    object.__setattr__(twin, "_arun", _threaded_method(twin))
+    object.__setattr__(twin, "_arun", _contained(twin._arun) if has_awaited_side else _threaded_method(twin))
     return twin
 
 
@@ -35,6 +35,21 @@ def synchronous(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         return side_loop().call(_awaited(function, arguments, named))
+
+    return call
+
+
+def _contained(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The same function; LangChain runs it in a task of its own, where an exit would end the event loop."""
+
+    @wraps(function)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await function(*arguments, **named)
+        except BaseException as error:
+            if (raised := contained(error)) is error:
+                raise
+            raise raised from error
 
     return call
 

@@ -21,7 +21,7 @@ _LANE: Final = Lane(MOST_AT_ONCE)
 
 
 class ToolExitError(DeerFlowError, RuntimeError):
-    """A tool tried to end the process."""
+    """A tool raised what would have ended more than its call: the process, or the event loop."""
 
 
 async def in_tool_thread(function: Callable[[], T]) -> T:
@@ -56,10 +56,19 @@ def _post(loop: asyncio.AbstractEventLoop, *call: Any) -> None:
         return  # the loop is closed: nobody waits
 
 
-def _carried(error: BaseException) -> BaseException:
-    """The error in a form that a future takes and that ends nothing but the tool call."""
+def contained(error: BaseException) -> BaseException:
+    """The error in a form that ends nothing but the tool call; what steers a task or a person stays."""
     if isinstance(error, SystemExit):
         return ToolExitError(f"it tried to end the process ({error.code})")
+    if isinstance(error, Exception | asyncio.CancelledError | GeneratorExit | KeyboardInterrupt):
+        return error
+    return ToolExitError(f"it raised {type(error).__name__}: {error}")
+
+
+def _carried(error: BaseException) -> BaseException:
+    """The error in a form that a future takes; nobody interrupts a thread from the keyboard."""
     if isinstance(error, StopIteration):
         return RuntimeError(f"it raised StopIteration({error.value!r})")
-    return error
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return ToolExitError(f"it raised {type(error).__name__}")
+    return contained(error)

@@ -260,15 +260,31 @@ def test_async_hooks_of_blocking_callers_share_one_loop() -> None:
     assert first is second and first.is_running()
 
 
-async def test_a_tool_that_tries_to_end_the_process_has_failed(tmp_path: Path) -> None:
-    rule = {
-        "when": "^leave",
-        "turns": [{"tool_calls": [{"name": "leave", "args": {}}]}, {"text": "{tool_results}"}],
-    }
-    config = {**sections(MODELS[0], [rule]), "tools": [{"use": "support.tools:leave"}]}
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("leave", "it tried to end the process (3)"),
+        ("leave_awaited", "it tried to end the process (4)"),
+        ("leaving", "it tried to end the process (5)"),
+        ("panic", "it raised Panic: out of order"),
+        ("panic_awaited", "it raised Panic: out of order"),
+    ],
+)
+async def test_a_tool_that_tries_to_end_the_process_has_failed(tmp_path: Path, name: str, said: str) -> None:
+    leave = [{"tool_calls": [{"name": name, "args": {}}]}, {"text": "{tool_results}"}]
+    rules = [
+        {"when": "^leave", "turns": leave},
+        {
+            "when": "^delegate",
+            "turns": [{"tool_calls": [delegation("leave", "a")]}, {"text": "{tool_results}"}],
+        },
+    ]
+    config = {**sections(MODELS[0], rules), "tools": [{"use": f"support.tools:{name}"}]}
     async with scripted_host(tmp_path, **config) as host:
-        said = answer(await finished(host, "leave"))
-    assert said == "leave failed: ToolExitError: it tried to end the process (3)"
+        own = answer(await finished(host, "leave"))
+        of_subagent = answer(await finished(host, "delegate"))
+    assert own == f"{name} failed: ToolExitError: {said}"
+    assert of_subagent == f"Task Succeeded. Result: {own}"
 
 
 _STUCK = """

@@ -44,6 +44,17 @@ began: list[str] = []
 """Names that `wait` was called with, as it began."""
 
 
+gate = asyncio.Event()
+"""What `pass_gate` waits for; a test puts one of its own here, as it belongs to one loop."""
+
+
+@tool
+async def pass_gate() -> str:
+    """Wait until a test opens the gate."""
+    await gate.wait()
+    return "passed"
+
+
 meeting = threading.Barrier(25, timeout=20)
 
 
@@ -71,6 +82,44 @@ def measured(word: str = "") -> tuple[str, dict[str, Any]]:
 def leave() -> str:
     """Try to end the process."""
     raise SystemExit(3)
+
+
+@tool
+async def leave_awaited() -> str:
+    """Try to end the process, on the event loop."""
+    raise SystemExit(4)
+
+
+class Panic(BaseException):
+    """What extensions written in other languages raise."""
+
+
+@tool
+def panic() -> str:
+    """Fail in a way that no `except Exception` catches."""
+    raise Panic("out of order")
+
+
+@tool
+async def panic_awaited() -> str:
+    """The same on the event loop."""
+    raise Panic("out of order")
+
+
+class Leaving(BaseTool):
+    """A tool as a class that tries to end the process, asynchronously."""
+
+    name: str = "leaving"
+    description: str = "Leave."
+
+    def _run(self) -> str:
+        raise NotImplementedError
+
+    async def _arun(self) -> str:
+        raise SystemExit(5)
+
+
+leaving = Leaving()
 
 
 @tool
