@@ -30,7 +30,8 @@ def replace_surrogates(text: str) -> str:
 def encode_json(value: Any) -> bytes:
     """One line of JSON for `value`, whatever it holds."""
     try:
-        return orjson.dumps(value, default=_plain, option=_OPTIONS)
+        # A copy: orjson's own bytes keep the buffer that they were written to, ten times as long as they are.
+        return memoryview(orjson.dumps(value, default=_plain, option=_OPTIONS)).tobytes()
     except (TypeError, ValueError, RecursionError):
         return json.dumps(_sanitised(value, depth=0), ensure_ascii=False, default=str).encode()
 

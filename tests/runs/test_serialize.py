@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -75,3 +76,13 @@ def test_replacing_surrogates_changes_nothing_else(text: str) -> None:
     replaced.encode()
     if not any(0xD800 <= ord(character) <= 0xDFFF for character in text):
         assert replaced == text
+
+
+@pytest.mark.parametrize("length", [10, 700, 5_000, 300_000])
+def test_what_is_kept_takes_no_more_memory_than_its_bytes(length: int) -> None:
+    tracemalloc.start()
+    try:
+        kept = encode_json({"text": "x" * length})
+        assert tracemalloc.get_traced_memory()[0] < len(kept) + 500
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,158 @@
+"""Hundreds of streams at once: each tells everything, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from support import gate as gates
+from support.gateways import RunningServer, parse_events, running_server, said
+from support.hosts import scripted_config
+
+from deerflow.gateway.app import create_app
+from deerflow.gateway.responses import LastingResponse
+from deerflow.runs.active import ActiveRun
+from deerflow.runs.event_log import EventReader
+
+MIB = 1024 * 1024
+
+TALKING = {
+    "when": "^talk",
+    "turns": [
+        {"text": "before the gate", "tool_calls": [{"name": "pass_gate", "args": {}, "id": "call-1"}]},
+        {"text": "one word after the other, " * 8},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """So many runs at once, each followed by so many readers, again and again."""
+
+    runs: int
+    readers: int
+    waves: int
+    grown_bytes: int
+
+
+@dataclass
+class Stream:
+    """What one reader gets, on a connection of its own: a pool of hundreds would be the slowest part."""
+
+    port: int
+    request: str
+    body: bytes = b""
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    head: str = ""
+
+    async def read(self) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(self._request())
+            self.head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            assert self.head.startswith("HTTP/1.1 200 "), self.head
+            parts: list[bytes] = []
+            while size := int(await reader.readline(), 16):
+                parts.append((await reader.readexactly(size + 2))[:-2])
+                self.began.set()
+            return b"".join(parts).decode()
+        finally:
+            writer.close()
+
+    @property
+    def location(self) -> str:
+        (found,) = re.findall(r"\nlocation: (\S+)", self.head, re.IGNORECASE)
+        return str(found)
+
+    def _request(self) -> bytes:
+        lines = [
+            f"{self.request} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(self.body)}",
+            "Last-Event-ID: -1",
+            "Connection: close",
+        ]
+        return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        pytest.param(Crowd(runs=50, readers=10, waves=2, grown_bytes=16 * MIB), id="fifty-runs"),
+        pytest.param(
+            Crowd(runs=500, readers=1, waves=6, grown_bytes=16 * MIB),
+            id="soak",
+            marks=[pytest.mark.soak, pytest.mark.timeout(1800)],
+        ),
+    ],
+)
+async def test_five_hundred_streams_tell_everything_and_leave_memory_flat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crowd: Crowd
+) -> None:
+    before = {kind: _alive(kind) for kind in (LastingResponse, EventReader, ActiveRun)}
+    async with _served(tmp_path) as server:
+        tasks = asyncio.all_tasks()
+        for wave in range(crowd.waves):
+            monkeypatch.setattr(gates, "gate", asyncio.Event())
+            await _wave(server, crowd)
+            async with asyncio.timeout(30):
+                while asyncio.all_tasks() - tasks:
+                    await asyncio.sleep(0.01)
+            gc.collect()
+            if wave == 0:
+                resident_before = psutil.Process().memory_info().rss
+        grown_bytes = psutil.Process().memory_info().rss - resident_before
+        assert {kind: _alive(kind) for kind in before} == before
+        print(f"{crowd}: {grown_bytes / MIB:.1f} MiB more than after the first wave")
+        assert grown_bytes < crowd.grown_bytes
+
+
+async def _wave(server: RunningServer, crowd: Crowd) -> None:
+    """Let every stream begin before any may end; each must tell all events, once and in order."""
+    port = int(server.url.rpartition(":")[2])
+    body = json.dumps(said("talk", stream_mode=["values", "messages-tuple"])).encode()
+    first = [Stream(port, "POST /runs/stream", body) for _ in range(crowd.runs)]
+    async with asyncio.TaskGroup() as group:
+        reads = [[group.create_task(stream.read())] for stream in first]
+        await asyncio.gather(*(stream.began.wait() for stream in first))
+        for stream, of_run in zip(first, reads, strict=True):
+            more = [Stream(port, f"GET {stream.location}") for _ in range(crowd.readers - 1)]
+            of_run += [group.create_task(joined.read()) for joined in more]
+            await asyncio.gather(*(joined.began.wait() for joined in more))
+        assert len(server.host.runs.active()) == crowd.runs
+        gates.gate.set()
+    for of_run in reads:
+        texts = {read.result().replace(": heartbeat\n\n", "") for read in of_run}
+        assert len(texts) == 1
+        events = parse_events(texts.pop())
+        assert [int(event.id or 0) for event in events] == list(range(1, len(events) + 1))
+        assert (events[-1].name, events[-1].data["status"]) == ("end", "success")
+        said_in_pieces = [event.data[0]["content"] for event in events if event.name == "messages"]
+        assert "".join(said_in_pieces).endswith("one word after the other, ")
+
+
+@asynccontextmanager
+async def _served(home: Path) -> AsyncIterator[RunningServer]:
+    sections: dict[str, Any] = {
+        "tools": [{"use": "support.gate:pass_gate"}],
+        "title": {"enabled": False},
+        "shutdown": {"drain_seconds": 0.05},
+        "database": {"backend": "sqlite"},
+    }
+    async with running_server(create_app(scripted_config(home, [TALKING], **sections))) as server:
+        yield server
+
+
+def _alive(kind: type) -> int:
+    gc.collect()
+    return sum(type(thing) is kind for thing in gc.get_objects())
