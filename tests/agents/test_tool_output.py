@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,31 @@ async def test_other_fields_of_the_message_stay(workspace: Workspace, side: str)
     assert len(message.content) <= LIMITS.text_characters
     assert (message.id, message.status, message.artifact) == ("own", "error", artifact)
     assert message.additional_kwargs == {"subagent_status": "failed"}
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(
+    ("artifact", "said"),
+    [
+        (threading.Lock(), "the artifact of type lock cannot be stored: TypeError"),
+        ({"rows": [object()]}, "the artifact of type dict cannot be stored: TypeError"),
+        (10**40, "the artifact of type int cannot be stored: TypeError"),
+        ("x" * 6000, "the artifact of type str has 6003 bytes, and 5000 are the most"),
+    ],
+)
+async def test_an_artifact_that_no_checkpoint_can_hold_is_left_out_visibly(
+    workspace: Workspace, side: str, artifact: Any, said: str
+) -> None:
+    given = ToolMessage("short", tool_call_id="call-1", artifact=artifact)
+    message = await _result(workspace, given, side=side, limits=replace(LIMITS, artifact_bytes=5000))
+    assert message.content == "short"
+    assert message.artifact["left_out"].startswith(said)
+
+
+@pytest.mark.parametrize("side", SIDES)
+async def test_a_result_under_another_id_belongs_to_its_call(workspace: Workspace, side: str) -> None:
+    message = await _result(workspace, ToolMessage("found", tool_call_id="other"), side=side)
+    assert (message.content, message.tool_call_id) == ("found", "call-1")
 
 
 @pytest.mark.parametrize("side", SIDES)

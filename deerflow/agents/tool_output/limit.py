@@ -14,6 +14,7 @@ from langgraph.types import Command
 
 from deerflow.agents.file_tools import WorkspaceFinder
 from deerflow.agents.text import quoted
+from deerflow.agents.tool_output.artifacts import why_left_out
 from deerflow.agents.tool_output.cutting import Content, cleaned, cut, is_fitting
 from deerflow.agents.tool_output.keeping import keep_output
 from deerflow.agents.tool_output.limits import OutputLimits
@@ -27,7 +28,8 @@ class ToolOutputLimit(AgentMiddleware):
     """Cuts long texts of tool messages and makes them valid text, also those inside a `Command`.
 
     The whole is kept in a hidden folder of the workspace, and the cut text says where. Images and other
-    payloads are counted, and go on whole or not at all. Status, artifact and other fields stay as they are.
+    payloads are counted, and go on whole or not at all. So does an artifact: in place of one that no
+    checkpoint can hold stands `{"left_out": <why>}`. Status and other fields stay as they are.
     """
 
     def __init__(self, workspace_of: WorkspaceFinder, limits: OutputLimits | None = None) -> None:
@@ -37,20 +39,21 @@ class ToolOutputLimit(AgentMiddleware):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Call the tool and bound its result."""
-        result = handler(request)
+        result = _of_this_call(handler(request), request)
         return result if self._is_fitting(result) else self._bounded(result, request, Allowance())
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Call the tool and bound its result, in a worker thread where there is anything to do."""
-        result = await handler(request)
+        result = _of_this_call(await handler(request), request)
         if self._is_fitting(result):
             return result
         return await in_worker(partial(self._bounded, result, request))
 
     def _is_fitting(self, result: Any) -> bool:
-        return isinstance(result, ToolMessage) and is_fitting(result.content, self._limits)
+        is_plain = isinstance(result, ToolMessage) and result.artifact is None
+        return is_plain and is_fitting(result.content, self._limits)
 
     def _bounded(self, result: Any, request: ToolCallRequest, allowance: Allowance) -> Any:
         bound = partial(self._bounded_message, runtime=request.runtime, allowance=allowance)
@@ -62,9 +65,16 @@ class ToolOutputLimit(AgentMiddleware):
 
     def _bounded_message(self, message: BaseMessage, *, runtime: Any, allowance: Allowance) -> BaseMessage:
         content: Content = cleaned(message.content)
-        if isinstance(message, ToolMessage) and not is_fitting(content, self._limits):
-            content = cut(content, self._limits, self._kept(content, message, runtime, allowance))
-        return message if content == message.content else message.model_copy(update={"content": content})
+        update: dict[str, Any] = {}
+        if isinstance(message, ToolMessage):
+            if not is_fitting(content, self._limits):
+                content = cut(content, self._limits, self._kept(content, message, runtime, allowance))
+            if reason := why_left_out(message.artifact, self._limits.artifact_bytes):
+                logger.warning("tool call %s: %s", message.tool_call_id, reason)
+                update["artifact"] = {"left_out": reason}
+        if content != message.content:
+            update["content"] = content
+        return message.model_copy(update=update) if update else message
 
     def _kept(self, content: Content, message: ToolMessage, runtime: Any, allowance: Allowance) -> str:
         try:
@@ -80,6 +90,13 @@ class ToolOutputLimit(AgentMiddleware):
         except Exception as error:  # noqa: BLE001 - the run goes on with the part that is shown
             logger.warning("the output of tool call %s is not kept: %s", message.tool_call_id, error)
             return f"the rest is not kept: {quoted(str(error))}"
+
+
+def _of_this_call(result: Any, request: ToolCallRequest) -> Any:
+    """The result under the id of its call: under any other one it would be nobody's, and lost."""
+    if not isinstance(result, ToolMessage) or result.tool_call_id == request.tool_call["id"]:
+        return result
+    return result.model_copy(update={"tool_call_id": request.tool_call["id"]})
 
 
 def _with_messages(update: Any, bound: Callable[[BaseMessage], BaseMessage]) -> Any:
