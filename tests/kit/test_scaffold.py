@@ -142,7 +142,18 @@ def test_the_command_says_what_comes_next(tmp_path: Path, capsys: pytest.Capture
     assert run(["extensions", "new", "acme", "--kind", "lifecycle", "--dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"wrote {tmp_path / 'acme'}"
-    assert lines[1].endswith("python -m pytest") and "deerflow extensions install" in lines[2]
+    assert lines[1:] == [
+        f"test it:     python -m pytest {tmp_path / 'acme'}",
+        f"install it:  deerflow extensions install {tmp_path / 'acme'}",
+    ]
+
+
+def test_where_pytest_is_missing_the_command_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    assert run(["extensions", "new", "acme", "--kind", "lifecycle", "--dir", str(tmp_path)]) == 0
+    assert "test it:     pip install pytest && python -m pytest" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

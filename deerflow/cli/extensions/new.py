@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from pathlib import Path
 
@@ -33,5 +34,6 @@ def new(name: str, kinds: tuple[str, ...], directory: Path) -> None:
     folder = write_extension(name, kinds or KIND_NAMES, directory)
     place = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     click.echo(f"wrote {folder}")
-    click.echo(f"test it:     cd {place} && python -m pytest")
+    has_pytest = importlib.util.find_spec("pytest") is not None
+    click.echo(f"test it:     {'' if has_pytest else 'pip install pytest && '}python -m pytest {place}")
     click.echo(f"install it:  deerflow extensions install {place}")
