@@ -459,9 +459,18 @@ def test_prefix_that_hides_host_tables_stops_the_host_even_where_optional() -> N
     )
 
 
-def test_prefix_of_a_failing_entry_is_registered() -> None:
-    loaded, _ = load_extensions([ExtensionSpec(use="gone_module:install", table_prefix="gone_")])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_prefix_of_a_failing_and_of_a_disabled_entry_is_registered(enabled: bool) -> None:
+    record = ExtensionSpec(use="gone_module:install", table_prefix="gone_", enabled=enabled)
+    loaded, found = load_extensions([record])
     assert loaded.table_prefixes.prefixes == ("gone_",)
+    assert len(found) == int(enabled)
+
+
+def test_prefix_is_registered_before_the_entry_is_imported(make_module: Callable[..., Any]) -> None:
+    make_module("acme", install=lambda registry, config: pytest.fail("the entry was installed"))
+    with pytest.raises(TablePrefixError):
+        load_extensions([ExtensionSpec(use="acme:install", table_prefix="runs")])
 
 
 def test_two_loadings_share_nothing(make_module: Callable[..., Any]) -> None:
