@@ -348,7 +348,7 @@ async def test_without_a_workspace_the_cut_text_goes_on() -> None:
         raise LookupError("no thread")
 
     middleware = ToolOutputLimit(nowhere, LIMITS)
-    request: Any = type("Request", (), {"runtime": None})()
+    request: Any = type("Request", (), {"runtime": None, "tool_call": {"id": "a"}})()
     message = middleware.wrap_tool_call(request, lambda request: ToolMessage("x" * 3000, tool_call_id="1"))
     assert "the rest is not kept: 'no thread'" in message.content
 
