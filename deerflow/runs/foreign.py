@@ -15,7 +15,7 @@ from deerflow.runs.relay import RelayError
 from deerflow.runs.serialize import encode_json
 
 PAUSE_SECONDS: Final = 1.0
-"""How often is looked whether the run goes on here; without a relay, also how often its record is read."""
+"""How often is looked whether the run goes on here; without a relay that answers, also at its record."""
 
 RECORD_SECONDS: Final = 5.0
 """How often the record is read while a relay is silent."""
@@ -47,6 +47,7 @@ class ForeignReader:
         self._position: int | None = None
         self._read_at_seconds = self._ended_at_seconds = time.monotonic()
         self._patience_seconds = PAUSE_SECONDS if self._is_active() else 0.0
+        self._record_pause_seconds = PAUSE_SECONDS
         self._over = False
 
     async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
@@ -84,8 +85,10 @@ class ForeignReader:
                 self._position = self._begin_after(await self._relay.newest(run_id))
             events = await self._relay.read(run_id, self._position, wait_seconds=self._patience_seconds)
         except RelayError:
+            self._record_pause_seconds = PAUSE_SECONDS
             await asyncio.sleep(self._patience_seconds)
             return []
+        self._record_pause_seconds = RECORD_SECONDS
         return self._seen(events)
 
     def _begin_after(self, newest: RunEvent | None) -> int:
@@ -108,7 +111,7 @@ class ForeignReader:
 
     async def _from_record(self) -> list[RunEvent]:
         """The end, where the record has it and the relay does not bring it in time."""
-        if not await self._has_ended():
+        if not await self._has_ended() or self._find(self._record.run_id) is not None:
             return []
         newest = await self._newest()
         if newest is not None and newest.name == "end":
@@ -124,8 +127,7 @@ class ForeignReader:
 
     async def _has_ended(self) -> bool:
         now = time.monotonic()
-        pause_seconds = PAUSE_SECONDS if self._relay is None else RECORD_SECONDS
-        if self._is_active() and now - self._read_at_seconds >= pause_seconds:
+        if self._is_active() and now - self._read_at_seconds >= self._record_pause_seconds:
             self._read_at_seconds = now
             record = await self._runs.get(self._record.run_id, thread_id=self._record.thread_id)
             # What was deleted meanwhile had been stopped before.
