@@ -1,0 +1,235 @@
+"""Two replicas on one database: what was started through one is followed and stopped through the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.crashes import leave_under_way, until
+from support.gateways import ASKING, FAILING, SLOW, GatewayClient, answer, said, serving
+from support.hosts import DELEGATE_TWICE, scripted_config
+from support.redis_server import RedisServer
+
+from deerflow.gateway.app import create_app
+from deerflow.runs.event_log import IDS_PER_ATTEMPT
+from deerflow.runs.record import RunRecord
+
+STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.4, "text": "one two three"}]}
+BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}, "runs": {"lease_seconds": 1.0}}
+PARAMS = [pytest.param(True, marks=pytest.mark.redis, id="redis"), pytest.param(False, id="records")]
+
+Replicas = tuple[GatewayClient, GatewayClient]
+
+
+@asynccontextmanager
+async def replicas_on(home: Path, redis: RedisServer | None = None) -> AsyncIterator[Replicas]:
+    """Two started Gateways."""
+    stream: dict[str, Any] = {} if redis is None else {"backend": "redis", "url": redis.url}
+    rules = [SLOW, STEPS, FAILING, ASKING, DELEGATE_TWICE]
+    config = scripted_config(home, rules, database={"backend": "sqlite"}, stream=stream, **BRIEF)
+    apps = [create_app(config) for _ in range(2)]
+    async with serving(apps[0]) as first, serving(apps[1]) as second:
+        yield first, second
+
+
+@pytest.fixture(params=PARAMS)
+async def replicas(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Replicas]:
+    """Two replicas, which share events, or only the records of runs."""
+    redis = request.getfixturevalue("redis_server") if request.param else None
+    async with replicas_on(tmp_path, redis) as both:
+        yield both
+
+
+@pytest.fixture
+async def sharing(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Replicas]:
+    """Two replicas that share events."""
+    async with replicas_on(tmp_path, redis_server) as both:
+        yield both
+
+
+def named(events: list[Any]) -> list[tuple[str, str | None]]:
+    return [(event.name, event.id) for event in events]
+
+
+@pytest.mark.redis
+async def test_a_run_is_streamed_alike_through_both(sharing: Replicas) -> None:
+    first, second = sharing
+    thread_id = await first.thread()
+    modes = ["values", "messages-tuple", "custom"]
+    run_id = await first.start(thread_id, "delegate", stream_mode=modes)
+    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    whole = {"Last-Event-ID": "-1"}
+    here, there = await asyncio.gather(*(client.events("GET", path, headers=whole) for client in sharing))
+    assert [(event.name, event.id, event.data) for event in here] == [
+        (event.name, event.id, event.data) for event in there
+    ]
+    assert here[0].name == "metadata" and here[-1].name == "end"
+    for after in ("1", here[-2].id, here[-1].id):
+        rest = [await client.events("GET", path, headers={"Last-Event-ID": after}) for client in sharing]
+        assert named(rest[0]) == named(rest[1]) == named(here)[int(after or 0) :]
+    some = [
+        await client.events("GET", path, headers=whole, params={"stream_mode": "custom"})
+        for client in sharing
+    ]
+    assert named(some[0]) == named(some[1])
+    assert {event.name for event in some[1]} == {"metadata", "custom", "end"}
+    assert named(await second.events("GET", path)) == named(here)[-1:]
+
+
+@pytest.mark.redis
+async def test_joining_without_an_id_shows_what_comes_from_now_on(sharing: Replicas) -> None:
+    first, second = sharing
+    thread_id = await first.thread()
+    run_id = await first.start(thread_id, "step", stream_mode=["values", "messages-tuple"])
+    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    await until(lambda: first.host.runs.find(run_id).log.last_id >= 2)  # type: ignore[union-attr]
+    await asyncio.sleep(0.1)  # so that Redis has them as well
+    events = await second.events("GET", path)
+    assert events[0].name == "messages" and int(events[0].id) > 2
+    assert events[-1].name == "end" and "gap" not in {event.name for event in events}
+
+
+async def test_a_run_can_be_joined_listed_and_read_through_the_other(replicas: Replicas) -> None:
+    first, second = replicas
+    thread_id = await first.thread()
+    run_id = await first.start(thread_id, "step")
+    path = f"/threads/{thread_id}/runs"
+    assert [run["run_id"] for run in (await second.get(path)).json()] == [run_id]
+    joined, streamed = await asyncio.gather(
+        second.get(f"{path}/{run_id}/join"), second.events("GET", f"{path}/{run_id}/stream")
+    )
+    assert answer(joined.json()) == "one two three"
+    assert joined.headers["content-location"] == f"{path}/{run_id}"
+    assert (streamed[-1].name, streamed[-1].data["status"]) == ("end", "success")
+    assert answer((await second.get(f"/threads/{thread_id}/state")).json()["values"]) == "one two three"
+    assert answer(await second.say(thread_id, "hello")) == "echo: hello"
+    assert answer((await first.get(f"/threads/{thread_id}/state")).json()["values"]) == "echo: hello"
+
+
+@pytest.mark.parametrize(("action", "wait"), [("interrupt", False), ("rollback", True)])
+async def test_a_run_is_cancelled_through_the_other(replicas: Replicas, action: str, wait: bool) -> None:
+    first, second = replicas
+    thread_id = await first.thread()
+    run_id = await first.start(thread_id, "slow")
+    path = f"/threads/{thread_id}/runs/{run_id}"
+    await until(lambda: first.host.runs.find(run_id).log.last_id >= 2)  # type: ignore[union-attr]
+    stream = asyncio.create_task(second.events("GET", f"{path}/stream"))
+    joined = asyncio.create_task(second.get(f"{path}/join"))
+    await asyncio.sleep(0.1)
+    asked = await second.post(f"{path}/cancel", params={"action": action, "wait": int(wait)})
+    assert asked.status_code == (200 if wait else 202)
+    events = await stream
+    assert (events[-1].name, events[-1].data["status"]) == ("end", "interrupted")
+    assert "__error__" in (await joined).json()
+    await until(lambda: first.host.runs.find(run_id) is None)
+    record = (await second.get(path)).json()
+    assert record.get("status") == (None if action == "rollback" else "interrupted")
+    assert answer(await second.say(thread_id, "hello")) == "echo: hello"
+
+
+async def test_failures_and_questions_are_told_through_the_other(replicas: Replicas) -> None:
+    first, second = replicas
+    for text, context, status in (
+        ("fail", {}, "error"),
+        ("ask", {"approve_tools": ["write_file"]}, "interrupted"),
+    ):
+        thread_id = await first.thread()
+        run_id = await first.start(thread_id, text, context=context)
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        joined = (await second.get(f"{path}/join")).json()
+        assert ("__error__" in joined, "__interrupt__" in joined) == (text == "fail", text == "ask")
+        end = (await second.events("GET", f"{path}/stream"))[-1]
+        assert (end.name, end.data["status"]) == ("end", status)
+    resumed = await second.post(
+        f"/threads/{thread_id}/runs/wait",
+        json={"assistant_id": "lead_agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}},
+    )
+    assert answer(resumed.json()).startswith("written")
+
+
+async def test_a_client_that_leaves_takes_its_run_with_it(replicas: Replicas) -> None:
+    first, second = replicas
+    thread_id = await first.thread()
+    run_id = await first.start(thread_id, "slow")
+    path = f"/threads/{thread_id}/runs/{run_id}"
+    for verb in ("stream", "join"):
+        request = second.get(f"{path}/{verb}", params={"cancel_on_disconnect": "true"})
+        leaving = asyncio.create_task(request)
+        await asyncio.sleep(0.2)
+        leaving.cancel()
+    await until(lambda: first.host.runs.find(run_id) is None)
+    assert (await second.get(path)).json()["status"] == "interrupted"
+
+
+async def test_a_temporary_run_is_followed_through_the_other(replicas: Replicas) -> None:
+    first, second = replicas
+    run = (await first.post("/runs", json=said("step"))).json()
+    path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+    joined, events = await asyncio.gather(
+        second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"})
+    )
+    assert events[-1].name == "end"
+    assert joined.status_code == 200 and joined.json()
+
+
+@pytest.mark.redis
+async def test_redis_that_goes_away_costs_other_replicas_events_and_nobody_the_end(
+    sharing: Replicas, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, _ = sharing
+    thread_id = await first.thread()
+    run_id = await first.start(thread_id, "step", stream_mode=["values", "messages-tuple"])
+    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    whole = {"Last-Event-ID": "-1"}
+    streams = [asyncio.create_task(client.events("GET", path, headers=whole)) for client in sharing]
+    await asyncio.sleep(0.2)
+    redis_server.stop()
+    here, there = [await stream for stream in streams]
+    assert [event.name for event in here][-2:] == ["values", "end"]
+    assert [int(event.id) for event in here] == list(range(1, len(here) + 1))
+    assert [event.name for event in there][-2:] == ["gap", "end"]
+    assert there[-1].data["status"] == "success"
+    redis_server.start()
+    await until(lambda: "is back" in caplog.text)
+    run_id = await first.start(thread_id, "step")
+    path = f"/threads/{thread_id}/runs/{run_id}/stream"
+    again = [await client.events("GET", path, headers=whole) for client in sharing]
+    assert again[0][-1].name == "end" and named(again[0]) == named(again[1])
+
+
+async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = scripted_config(tmp_path, database={"backend": "sqlite"}, runs={"lease_seconds": 0.3})
+    async with serving(create_app(config)) as client:
+        thread_id = await client.thread()
+        run_id = await client.start(thread_id, "hello")
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        await client.get(f"{path}/join")
+        hosts = client.host.database.stores.hosts
+        inherit, found = hosts.inherit, asyncio.Event()
+
+        async def late(host_id: str) -> list[RunRecord]:
+            return await inherit(host_id) if found.is_set() else []
+
+        monkeypatch.setattr(hosts, "inherit", late)
+        await until(lambda: client.host.runs.find(run_id) is None)
+        client.host.runs._recent.forget(run_id)
+        await leave_under_way(client.host, run_id, attempt=1)
+        headers = [{}, {"Last-Event-ID": "-1"}, {"Last-Event-ID": "2"}]
+        streams = [asyncio.create_task(client.events("GET", f"{path}/stream", headers=h)) for h in headers]
+        joined = asyncio.create_task(client.get(f"{path}/join"))
+        await asyncio.sleep(0.1)
+        found.set()
+        live, everything, rest = [await stream for stream in streams]
+        first = IDS_PER_ATTEMPT + 1
+        assert (live[0].name, live[0].id, live[0].data["attempt"]) == ("metadata", str(first), 2)
+        assert named(everything) == named(live)
+        assert named(rest) == [("gap", None), *named(live)]
+        assert rest[0].data == {"after": 2, "next": first}
+        assert live[-1].name == "end"
+        assert answer((await joined).json()) == "echo: hello"
