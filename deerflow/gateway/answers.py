@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, Required
 from uuid import UUID
 
 from typing_extensions import TypedDict
@@ -214,6 +214,17 @@ class Session(TypedDict):
 
     username: str
     csrf_token: str
+
+
+class CommandAnswer(TypedDict, total=False):
+    """A command of the streaming protocol that was carried out, or why it was not (`error` is a code)."""
+
+    type: Required[Literal["success", "error"]]
+    id: Required[int]
+    result: Json
+    meta: Json
+    error: str
+    message: str
 
 
 # With `select`, clients get the fields alone that they named.

@@ -35,6 +35,7 @@ from deerflow.gateway.routes import (
     stateless_runs,
     store,
     system,
+    thread_protocol,
     thread_runs,
     thread_state,
     threads,
@@ -80,7 +81,8 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     """The host's own routes, those first that are asked for most: a request tries one after the other."""
-    resources = (thread_runs, threads, thread_state, files, stateless_runs, assistants, store, system, auth)
+    of_threads = (thread_runs, threads, thread_state, thread_protocol, files)
+    resources = (*of_threads, stateless_runs, assistants, store, system, auth)
     routers = [resource.router for resource in resources]
     if with_users:
         routers.append(auth.login_router)

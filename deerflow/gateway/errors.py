@@ -29,6 +29,9 @@ STATUS_OF: Final[Mapping[type[DeerFlowError], int]] = {
     UnavailableError: 503,
 }
 
+# What pydantic says of a body that is none, or no object.
+_NO_OBJECT: Final = frozenset({"missing", "model_attributes_type", "model_type", "dict_type"})
+
 INTERNAL_ERROR = "internal error; the server's log says more"
 
 
@@ -88,8 +91,17 @@ async def _on_permission_error(_: Request, error: PermissionError) -> JsonRespon
     return error_response(403, str(error))
 
 
-async def _on_validation_error(_: Request, error: RequestValidationError) -> JsonResponse:
-    return error_response(422, "; ".join(_problem(problem) for problem in error.errors()))
+async def _on_validation_error(request: Request, error: RequestValidationError) -> JsonResponse:
+    problems = error.errors()
+    if any(found["loc"] == ("body",) and found["type"] in _NO_OBJECT for found in problems):
+        return error_response(422, f"body: a JSON object is needed{_content_type_hint(request)}")
+    return error_response(422, "; ".join(map(problem, problems)))
+
+
+def _content_type_hint(request: Request) -> str:
+    if "json" in request.headers.get("content-type", ""):
+        return ""
+    return "; send it with the header `Content-Type: application/json`"
 
 
 async def _on_http_exception(_: Request, error: HTTPException) -> JsonResponse:
@@ -97,6 +109,7 @@ async def _on_http_exception(_: Request, error: HTTPException) -> JsonResponse:
     return JsonResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
-def _problem(problem: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
-    return f"{where}: {str(problem['msg']).removeprefix('Value error, ')}"
+def problem(found: Mapping[str, Any]) -> str:
+    """One problem that pydantic found: where it is, and what it is."""
+    where = ".".join(str(part) for part in found["loc"])
+    return f"{where}: {str(found['msg']).removeprefix('Value error, ')}"

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ class RunEvent:
     id: int | None
     name: str
     payload: bytes
+    at_ms: int | None = field(default=None, compare=False)
 
     @cached_property
     def data(self) -> Any:
@@ -94,7 +95,7 @@ class EventLog:
         kind = name.partition("|")[0].partition("/")[0]
         if kind not in self.first_moments:
             self.first_moments[kind] = time.monotonic()
-        event = RunEvent(self._last_id, name, encode_json(data))
+        event = RunEvent(self._last_id, name, encode_json(data), time.time_ns() // 1_000_000)
         self._events.append(event)
         self._bytes += len(event.payload)
         while len(self._events) > 1 and (

@@ -6,10 +6,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from deerflow.runs.ending import Ending
 from deerflow.runs.event_log import EventLog
+from deerflow.runs.record import utc_now
 
 KEPT_RUNS: Final = 256
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -30,6 +32,7 @@ class EndedRun:
     ending: Ending
     values: Mapping[str, Any] | None = None
     ended_at_seconds: float = field(default_factory=time.monotonic)
+    created_at: datetime = field(default_factory=utc_now)
 
 
 class RecentRuns:
@@ -50,6 +53,10 @@ class RecentRuns:
     def find(self, run_id: str) -> EndedRun | None:
         """The run, where it is still remembered."""
         return self._runs.get(run_id)
+
+    def on_thread(self, thread_id: str) -> list[EndedRun]:
+        """The remembered runs of a thread, in the order of their ends."""
+        return [run for run in self._runs.values() if run.thread_id == thread_id]
 
     def forget(self, run_id: str) -> None:
         """Remember a run no longer, because it was deleted."""

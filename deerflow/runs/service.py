@@ -19,6 +19,7 @@ from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
 from deerflow.runs.foreign import ForeignReader
 from deerflow.runs.lanes import ThreadLanes
+from deerflow.runs.notices import ThreadNotices
 from deerflow.runs.parts import RunParts
 from deerflow.runs.recent import EndedRun, RecentRuns
 from deerflow.runs.record import HOST_LOST, RunRecord, ThreadRecord
@@ -47,6 +48,7 @@ class RunService:
         self._arriving: set[str] = set()
         self._unsaved: dict[str, ActiveRun] = {}
         self._recent = RecentRuns()
+        self.notices = ThreadNotices()
         self._accepting = True
         self._elsewhere = Elsewhere(parts, self.find)
 
@@ -251,6 +253,7 @@ class RunService:
 
     def _set_out(self, run: ActiveRun) -> None:
         self._active[run.run_id] = run
+        self.notices.tell(run.thread_id)
         with bearing_log_ids(thread_id=run.thread_id, run_id=run.run_id):
             run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
 
@@ -298,4 +301,5 @@ class RunService:
 
 def _ended(run: ActiveRun, ending: Ending) -> EndedRun:
     values = run.values if run.request.temporary else None
-    return EndedRun(run.run_id, run.thread_id, run.user_id, run.log, ending, values)
+    ids = (run.run_id, run.thread_id, run.user_id)
+    return EndedRun(*ids, run.log, ending, values, created_at=run.record.created_at)

@@ -33,7 +33,7 @@ from deerflow.gateway.authentication import PUBLIC_PATHS
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What lasts as long as a run is tested with its clients.
-LASTING = ("/stream", "/wait", "/join")
+LASTING = ("/stream", "/stream/events", "/wait", "/join")
 
 support_collections()
 

@@ -168,11 +168,11 @@ def _check_was_stopped(run: AnyRun, action: CancelAction) -> None:
 async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
     thread_id = checked_id(thread_id, "thread_id")
     assistant = await assistant_of(request, body.assistant_id)
-    asked = run_request(body, thread_id, await _run_owner(request, thread_id), assistant)
+    asked = run_request(body, thread_id, await run_owner(request, thread_id), assistant)
     return await host_of(request).runs.start(asked)
 
 
-async def _run_owner(request: Request, thread_id: str) -> str | None:
+async def run_owner(request: Request, thread_id: str) -> str | None:
     """Who owns what runs on a thread: its owner, also where an administrator starts it.
 
     A stranger learns here that there is no such thread, before anything is stopped for the new run.
