@@ -122,9 +122,12 @@ async def nothing_is_left(host: Host, census: Census, before: set[asyncio.Task[A
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(1_000, id="thousand"), pytest.param(10_000, id="soak", marks=pytest.mark.soak)]
+    "count",
+    [
+        pytest.param(1_000, id="thousand", marks=pytest.mark.timeout(900)),
+        pytest.param(10_000, id="soak", marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+    ],
 )
-@pytest.mark.timeout(900)
 async def test_a_thousand_runs_with_delegations_a_third_of_them_stopped(tmp_path: Path, count: int) -> None:
     census = Census()
     dice = random.Random(count)
