@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
+from deerflow_extension_api import ContentKind, provenance_kwargs
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -39,6 +40,8 @@ MOST_UNREADABLE = 3
 """Answers in a row that have none but unreadable calls, before the agent is stopped."""
 
 MAX_ARGUMENT_DEPTH = 100
+
+_MARKS = provenance_kwargs(ContentKind.MIDDLEWARE_INJECTION, "transcript_repair")
 
 _UNREADABLE_KEY = "deerflow_unreadable"
 _ANSWERS = frozenset({AIMessage.__name__, AIMessageChunk.__name__})
@@ -136,10 +139,7 @@ def _results_for(message: AIMessage, results: list[ToolMessage]) -> list[ToolMes
     for call in [*message.tool_calls, *message.invalid_tool_calls]:
         call_id = str(call.get("id") or "")
         missing = UNREADABLE if call.get("id") in unreadable else UNFINISHED
-        paired.append(
-            by_id.get(call_id)
-            or ToolMessage(missing, tool_call_id=call_id, name=call.get("name") or "unknown", status="error")
-        )
+        paired.append(by_id.get(call_id) or _result(missing, call_id, call.get("name") or "unknown"))
     return paired
 
 
@@ -150,14 +150,10 @@ def _stopped_for_safety(answer: AIMessage) -> bool:
 
 def _without_calls(answer: AIMessage, notice: str) -> AIMessage:
     text = valid_text(answer.text)
-    return answer.model_copy(
-        update={
-            **_without_provider_forms(answer),
-            "content": text if text.strip() else notice,
-            "tool_calls": [],
-            "invalid_tool_calls": [],
-        }
-    )
+    update = {**_without_provider_forms(answer), "content": text, "tool_calls": [], "invalid_tool_calls": []}
+    if not text.strip():
+        update |= {"content": notice, "additional_kwargs": {**update["additional_kwargs"], **_MARKS}}
+    return answer.model_copy(update=update)
 
 
 def _with_storable_parts(answer: AIMessage) -> AIMessage:
@@ -221,12 +217,13 @@ def _with_calls_answered(answer: AIMessage) -> list[AIMessage | ToolMessage]:
 
 
 def _unreadable(call: ToolCall) -> ToolMessage:
+    return _result(UNREADABLE, call["id"] or "", call["name"], **{_UNREADABLE_KEY: True})
+
+
+def _result(text: str, call_id: str, name: str, **marks: Any) -> ToolMessage:
+    """What stands in the place of a result that no tool gave."""
     return ToolMessage(
-        UNREADABLE,
-        tool_call_id=call["id"] or "",
-        name=call["name"],
-        status="error",
-        additional_kwargs={_UNREADABLE_KEY: True},
+        text, tool_call_id=call_id, name=name, status="error", additional_kwargs={**_MARKS, **marks}
     )
 
 

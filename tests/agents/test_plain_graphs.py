@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deerflow_extension_api import read_provenance
 from support.extensions import Seen, installed, recording
 from support.hosts import delegation, scripted_config
 
@@ -44,6 +45,8 @@ async def test_budgets_of_two_runs_without_ids_are_apart(tmp_path: Path, side: s
     for state in (first, second):
         last = state["messages"][-1]
         assert last.response_metadata[STOP_REASON_KEY] == TOKEN_CAPPED
+        marks = read_provenance(last)
+        assert marks is not None and marks.producer_kind == "run_limits"
     assert [len(state["messages"]) for state in (first, second)] == [len(first["messages"])] * 2
     assert len(first["messages"]) > 2
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from deerflow_extension_api import ContentKind, read_provenance
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
@@ -32,6 +33,11 @@ def _result(call_id: str, text: str = "found") -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id)
 
 
+def _is_the_hosts(message: AnyMessage) -> bool:
+    marks = read_provenance(message)
+    return marks is not None and marks.content_kind is ContentKind.MIDDLEWARE_INJECTION
+
+
 def test_a_conversation_in_order_is_left_as_it_is() -> None:
     messages = [HumanMessage("q"), _asks("a", "b"), _result("a"), _result("b"), AIMessage("done")]
     assert well_formed(SystemMessage("s"), messages) == (SystemMessage("s"), messages)
@@ -41,6 +47,7 @@ def test_calls_of_a_cancelled_turn_are_closed_on_the_next_turn() -> None:
     _, messages = well_formed(None, [HumanMessage("q"), _asks("a", "b"), _result("a"), HumanMessage("next")])
     assert [message.type for message in messages] == ["human", "ai", "tool", "tool", "human"]
     assert (messages[3].tool_call_id, messages[3].text, messages[3].status) == ("b", UNFINISHED, "error")
+    assert [_is_the_hosts(message) for message in messages] == [False, False, False, True, False]
 
 
 def test_results_follow_their_calls_in_the_order_of_the_calls() -> None:
@@ -63,6 +70,7 @@ def test_calls_with_unreadable_arguments_get_a_result_that_says_so() -> None:
     _, messages = well_formed(None, [AIMessage("", invalid_tool_calls=[broken]), HumanMessage("next")])
     assert [message.type for message in messages] == ["ai", "tool", "human"]
     assert messages[1].text == UNREADABLE
+    assert _is_the_hosts(messages[1])
 
 
 def test_system_messages_in_mid_history_join_the_leading_one() -> None:
@@ -100,8 +108,9 @@ def test_an_answer_cut_for_safety_runs_nothing_and_says_why() -> None:
             )
         )
         assert (answer.tool_calls, answer.invalid_tool_calls, answer.content) == ([], [], WITHHELD)
+        assert _is_the_hosts(answer)
     (answer,) = repaired(AIMessage("half a", tool_calls=[_call("a")], response_metadata=filtered))
-    assert answer.content == "half a"
+    assert answer.content == "half a" and not _is_the_hosts(answer)
 
 
 def test_an_answer_with_sound_calls_is_the_same_object() -> None:

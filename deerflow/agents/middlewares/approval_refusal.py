@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
+from deerflow_extension_api import ContentKind, provenance_kwargs
 from langchain.agents.middleware import AgentMiddleware, ToolCallRequest
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
@@ -41,4 +42,5 @@ class ApprovalRefusal(AgentMiddleware[Any, Any]):
             tool_call_id=request.tool_call["id"] or "",
             name=name,
             status="error",
+            additional_kwargs=provenance_kwargs(ContentKind.MIDDLEWARE_INJECTION, "approval_refusal"),
         )

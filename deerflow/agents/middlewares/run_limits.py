@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from deerflow_extension_api import ContentKind, provenance_kwargs
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
@@ -16,6 +17,8 @@ from deerflow.config import TokenBudgetConfig
 STOP_REASON_KEY = "deerflow_stop_reason"
 TURN_CAPPED = "turn_capped"
 TOKEN_CAPPED = "token_capped"
+
+_MARKS = provenance_kwargs(ContentKind.MIDDLEWARE_INJECTION, "run_limits")
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,9 @@ class RunLimits(AgentMiddleware[Any, Any]):
 
 def _reminded(request: ModelRequest[Any], spent: str) -> SystemMessage:
     """The system message with the reminder at its end: the conversation itself stays the user's."""
-    base = request.system_message.text if request.system_message is not None else ""
-    return SystemMessage(f"{base}\n\nReminder: {spent} are used. Finish with what you have.".strip())
+    base = request.system_message or SystemMessage("")
+    text = f"{base.text}\n\nReminder: {spent} are used. Finish with what you have.".strip()
+    return SystemMessage(text, additional_kwargs={**base.additional_kwargs, **_MARKS})
 
 
 def _budget_lines(usage: UsageMeter, budget: TokenBudgetConfig) -> tuple[tuple[int, int | None, str], ...]:
@@ -116,4 +120,7 @@ def _usage_metadata(messages: list[BaseMessage]) -> dict[str, Any] | None:
 
 def _stopped(usage: UsageMeter, stop: _Stop) -> ModelResponse[Any]:
     usage.stop_reason = stop.reason
-    return ModelResponse(result=[AIMessage(stop.text, response_metadata={STOP_REASON_KEY: stop.reason})])
+    message = AIMessage(
+        stop.text, additional_kwargs={**_MARKS}, response_metadata={STOP_REASON_KEY: stop.reason}
+    )
+    return ModelResponse(result=[message])
