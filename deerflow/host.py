@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,6 +24,7 @@ from deerflow.extensions.costs import costs_told
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
+from deerflow.models import warn_of_missing_models
 from deerflow.persistence import (
     Database,
     FencedSaver,
@@ -92,7 +94,9 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
+        tools = open_mcp_tools(config.mcp, offer_later=assembler.add_tools)
+        assembler.add_tools(await stack.enter_async_context(tools))
+        await asyncio.to_thread(warn_of_missing_models, config)
         memory = MemoryService(config, store, assembler.system_models) if config.memory.enabled else None
         loop = None
         if options.owns_notification_loop:

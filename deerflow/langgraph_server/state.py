@@ -22,6 +22,7 @@ from deerflow.extensions.costs import costs_told
 from deerflow.extensions.notification_loop import NotificationLoop, register_notification_loop
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
+from deerflow.models import warn_of_missing_models
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +56,9 @@ class DevServer:
         deps = ExtensionRuntimeDeps(app_store=self.loaded.app_store, policy=lead_policy(self.config))
         try:
             with costs_told():
-                async with open_mcp_tools(self.config.mcp) as tools:
+                async with open_mcp_tools(self.config.mcp, offer_later=self.assembler.add_tools) as tools:
                     self.assembler.add_tools(tools)
+                    await asyncio.to_thread(warn_of_missing_models, self.config)
                     services = await start_services(self.loaded, deps)
                     self._ready.set_result(None)
                     try:
@@ -114,6 +116,8 @@ class DevServer:
             idle = asyncio.create_task(self._idle.wait(), name="runs of the LangGraph server")
             await asyncio.wait({idle}, timeout=self.config.shutdown.drain_seconds)
             idle.cancel()
+            if self._runs:  # they are the server's, which stops them; services wait for nobody any longer
+                logger.warning("services stop although runs are under way: %s", ", ".join(sorted(self._runs)))
         await loop.drain(OBSERVATION_DRAIN_SECONDS)
         await services.stop()
 

@@ -49,6 +49,18 @@ def build_chat_model(
     return source.call(target, kwargs)
 
 
+def warn_of_missing_models(config: AppConfig) -> None:
+    """Import what each record of the configuration names, and warn of what is not there.
+
+    Only a warning: runs that ask for another model need not suffer from it.
+    """
+    for index, record in enumerate(config.models):
+        try:
+            _Source(index, record).resolve()
+        except ConfigError as error:
+            logger.warning("%s; runs that ask for this model will fail", error)
+
+
 def _find(config: AppConfig, name: str | None) -> _Source:
     for index, record in enumerate(config.models):
         if name is None or record.name == name:

@@ -177,11 +177,25 @@ async def test_large_body_is_read(tmp_path: Path) -> None:
         assert len((await client.get(f"/threads/{thread_id}")).json()["metadata"]["text"]) == 1_000_000
 
 
-async def test_other_content_types_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [{}, {"content-type": "text/plain"}])
+async def test_other_content_types_are_refused_with_the_one_that_is_needed(
+    tmp_path: Path, sent: dict[str, str]
+) -> None:
     async with gateway(tmp_path) as client:
-        response = await client.post("/threads", content=b"{}", headers={"content-type": "text/plain"})
+        response = await client.post("/threads", content=b"{}", headers=sent)
         assert response.status_code == 422
-        assert isinstance(response.json()["detail"], str)
+        assert response.json()["detail"].startswith(
+            "body: a JSON object is needed; send it with the header `Content-Type: application/json`"
+        )
+
+
+async def test_body_that_is_no_object_is_refused_with_what_is_needed(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        for content in (b"", b"[]", b'"text"', b"null"):
+            headers = {"content-type": "application/json"}
+            response = await client.post("/threads/search", content=content, headers=headers)
+            assert response.status_code == 422
+            assert response.json() == {"detail": "body: a JSON object is needed"}
 
 
 @pytest.mark.parametrize(
@@ -224,3 +238,22 @@ async def test_pages_from_this_machine_may_read_the_headers_that_clients_need(tm
         assert answer(response.json()) == "echo: hello"
         foreign = await client.post("/runs/wait", json=said("hello"), headers={"origin": "http://evil.test"})
         assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_model_that_is_not_there_is_warned_of_at_the_start_and_keeps_nobody_from_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    models = [
+        {
+            "name": "offline",
+            "use": "deerflow.models:ScriptedChatModel",
+            "rules": [{"turns": [{"text": "hi"}]}],
+        },
+        {"name": "gpt", "use": "not_there_at_all:Model"},
+    ]
+    async with gateway(tmp_path, models=models) as client:
+        assert "models[1].use (model 'gpt'): 'not_there_at_all:Model' needs module" in caplog.text
+        thread_id = await client.thread()
+        assert answer(await client.say(thread_id, "hello")) == "hi"
+        failed = await client.say(thread_id, "hello", context={"model_name": "gpt"})
+        assert "pip install not-there-at-all" in failed["__error__"]["message"]

@@ -10,7 +10,7 @@ import pytest
 
 from deerflow.config import AppConfig, config_from
 from deerflow.errors import ConfigError
-from deerflow.models import ScriptedChatModel, build_chat_model
+from deerflow.models import ScriptedChatModel, build_chat_model, warn_of_missing_models
 
 SOURCE = """
 from deerflow.models import ScriptedChatModel
@@ -177,6 +177,17 @@ def test_model_that_cannot_be_found_is_named_with_the_edit(use: str, text: str) 
     message = fault(use)
     assert message.startswith(f"models[1].use (model 'm'): {use!r} ")
     assert text in message
+
+
+@pytest.mark.usefixtures("module")
+def test_models_that_are_not_there_are_warned_of_before_anybody_asks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    uses = ["some_models:Thinking", "some_models:Thinkin", "not_there_at_all:X", "some_models:fails"]
+    warn_of_missing_models(config_from({"models": [{"name": use, "use": use} for use in uses]}))
+    first, second = caplog.messages
+    assert first.startswith("models[1].use") and "did you mean 'Thinking'?" in first
+    assert second.startswith("models[2].use") and "pip install not-there-at-all" in second
 
 
 def test_refused_keys_are_named_without_their_values(module: str) -> None:
