@@ -22,6 +22,8 @@ HEAVY = [
     "langchain",
     "langgraph",
     "deerflow",
+    "dask",
+    "distributed",
 ]
 PROBE = """
 {statement}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import psutil
 from distributed import LocalCluster
 
 from axonx.task.runner import worker_environment
@@ -21,8 +22,13 @@ class RunningCluster:
     process: subprocess.Popen[str]
 
     def kill(self) -> None:
+        """End the scheduler at once, and its workers after it."""
+        workers = psutil.Process(self.process.pid).children(recursive=True)
         self.process.kill()
         self.process.wait()
+        for worker in workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
 
 
 @contextlib.contextmanager
@@ -40,7 +46,8 @@ def running_cluster(workers: int, threads: int = 1) -> Iterator[RunningCluster]:
         assert process.stdout is not None and process.stdin is not None
         try:
             yield RunningCluster(process.stdout.readline().strip(), process)
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
             process.wait(30)
         finally:
             process.kill()

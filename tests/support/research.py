@@ -143,6 +143,25 @@ class ActTask(BaseTask):
         print("an error line", file=sys.stderr)
         self.logger.info("a logged line")
 
+    def print_many_lines(self) -> None:
+        for number in range(200_000):
+            print(f"line {number}")
+
+    def count_the_start_and_sleep(self) -> None:
+        with open(os.environ["STARTS"], "a") as file:
+            file.write("x")
+        self.sleep()
+
+    def keep_a_count(self) -> None:
+        count, first_only = self.persistent_dir / "count", self.persistent_dir / "deep" / "first"
+        if count.exists():
+            count.write_text(str(int(count.read_text()) + 1))
+            first_only.unlink()
+        else:
+            count.write_text("1")
+            first_only.parent.mkdir()
+            first_only.touch()
+
     def show_environment(self) -> None:
         print("\n".join(sorted(os.environ)))
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from pydantic import ValidationError
 from support.task_managers import act, application, ended, is_gone, manager_of, persistent, sleeping, until
 
 from axonx.components.job import ArtifactEvent, LogEvent, ProgressEvent
 from axonx.task import BaseTaskManager, TaskHandle, TaskState
-from axonx.task.errors import ActiveTaskError, TaskNotFoundError, TaskRunChangedError, UnknownTaskError
+from axonx.task.errors import TaskRunChangedError
 from axonx.task.process import this_process
 from axonx.task.records import TaskRecords
 
@@ -59,17 +58,6 @@ async def test_a_failing_task_tells_its_error_and_its_exit_code(manager: BaseTas
 
     assert (record.state, record.exit_code) == (TaskState.FAILED, 1)
     assert record.error == "RuntimeError: The demo was asked to fail"
-
-
-async def test_wrong_submissions_leave_nothing_behind(manager: BaseTaskManager, tmp_path: Path):
-    with pytest.raises(UnknownTaskError, match=r"Unknown Task: 'nope' \(known: act, count_letters, demo,"):
-        await manager.submit("nope", {})
-    with pytest.raises(ValidationError, match="valid integer"):
-        await manager.submit("demo", {"x": "a", "y": 1})
-    with pytest.raises(ValueError, match="A Task cannot be its own source"):
-        await manager.submit("act", {"action": "sleep", "task_name": "a", "source_tasks": "base#act#a"})
-
-    assert list(tmp_path.iterdir()) == []
 
 
 async def test_what_a_worker_writes_is_in_its_log_and_nowhere_else(
@@ -158,58 +146,6 @@ async def test_a_run_can_be_cancelled_right_after_its_submission(manager: BaseTa
     assert (await ended(manager, handle)).state == TaskState.CANCELLED
 
 
-async def test_unknown_and_replaced_runs_are_told_apart(manager: BaseTaskManager):
-    first = await manager.submit("repeat_word", {"task_name": "one"})
-    await ended(manager, first)
-    second = await manager.submit("repeat_word", {"task_name": "one"})
-
-    with pytest.raises(ValueError, match="Task run changed: etl#repeat_word#one"):
-        await manager.wait(first.task_id, first.run_id)
-    with pytest.raises(TaskRunChangedError):
-        await manager.cancel(first.task_id, first.run_id)
-    with pytest.raises(TaskNotFoundError):
-        await manager.cancel(run_id=first.run_id)
-    with pytest.raises(FileNotFoundError, match="Task not found: etl#x#y"):
-        await manager.wait("etl#x#y", "z")
-    with pytest.raises(ValueError, match="cancel needs task_id or run_id"):
-        await manager.cancel()
-    assert (await ended(manager, second)).state == TaskState.SUCCEEDED
-
-
-async def test_an_active_name_is_taken_until_its_run_has_ended(manager: BaseTaskManager, tmp_path: Path):
-    handle, _ = await sleeping(manager)
-
-    with pytest.raises(FileExistsError, match="Active Task already exists: base#act#one"):
-        await manager.submit("act", {"action": "sleep", "task_name": "one"})
-    with pytest.raises(ActiveTaskError, match="Active Task cannot be deleted: base#act#one"):
-        await manager.delete([handle.task_id])
-
-    await manager.cancel(handle.task_id)
-    again = await manager.submit("act", {"action": "print_lines", "task_name": "one"})
-    assert (await ended(manager, again)).state == TaskState.SUCCEEDED
-
-
-async def test_many_submissions_of_one_name_start_one_run(manager: BaseTaskManager):
-    submissions = [manager.submit("act", {"action": "sleep", "task_name": "one"}) for _ in range(5)]
-
-    results = await asyncio.gather(*submissions, return_exceptions=True)
-
-    handles = [result for result in results if isinstance(result, TaskHandle)]
-    assert len(handles) == 1
-    assert all(isinstance(result, FileExistsError) for result in results if result not in handles)
-    assert await manager.cancel(run_id=handles[0].run_id)
-
-
-async def test_deleting_right_after_the_end_deletes(manager: BaseTaskManager, tmp_path: Path):
-    handles = [await manager.submit("repeat_word", {}) for _ in range(2)]
-    ids = [(await ended(manager, handle)).task_id for handle in handles]
-
-    assert await manager.delete(ids) == ids
-    assert await manager.list_ids() == []
-    with pytest.raises(FileNotFoundError, match="Task not found"):
-        await manager.delete(ids)
-
-
 async def test_a_worker_that_leaves_without_a_result_has_failed(manager: BaseTaskManager):
     left, killed = await asyncio.gather(act(manager, "leave_at_once"), act(manager, "kill_itself"))
 
@@ -293,3 +229,17 @@ async def test_the_event_loop_is_never_blocked(manager: BaseTaskManager, tmp_pat
         assert await manager.cancel(second.task_id)
         assert await manager.read_log(second.task_id)
         assert len(await manager.delete(await manager.list_ids())) == 2
+
+
+async def test_a_run_of_another_living_service_is_left_alone_but_can_be_cancelled(
+    build: partial[Any], tmp_path: Path
+):
+    async with build(tmp_path) as first, build(tmp_path) as second:
+        handle, _ = await sleeping(manager_of(first))
+
+        assert (await manager_of(second).get_status(handle.task_id)).state == TaskState.RUNNING
+        with pytest.raises(FileExistsError):
+            await manager_of(second).submit("act", {"action": "sleep", "task_name": "one"})
+        assert await manager_of(second).cancel(handle.task_id) is True
+
+        assert (await ended(manager_of(first), handle)).state == TaskState.CANCELLED
