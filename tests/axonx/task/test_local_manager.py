@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from support import research
-from support.task_managers import application, ended, is_gone, manager_of, until
+from support.task_managers import application, ended, is_gone, manager_of, sleeping, until
 from support.task_records import a_record, an_ended_process
 
 from axonx.components.registry import provider
