@@ -48,6 +48,8 @@ class DaskTaskRunner(BaseTaskRunner):
                 f"{self.name}: n_workers is for a cluster of this machine's own; "
                 "take it out, or scheduler_address"
             )
+        if n_workers is not None and n_workers < 1:
+            raise ConfigurationError(f"{self.name}: n_workers must be 1 or more, got {n_workers}")
         self.terminate_grace_seconds = checked_grace(terminate_grace_seconds)
         self._place = ClusterPlace(scheduler_address, n_workers, processes, connect_timeout_seconds)
         self._link: ClusterLink | None = None
@@ -100,7 +102,8 @@ class DaskTaskRunner(BaseTaskRunner):
 
     async def settle(self, record: TaskMetadata) -> bool:
         link, worker = self._link, record.worker
-        if record.host and link is not None:  # nobody takes what its worker sends: it may as well end
+        elsewhere = record.source.kind == "submit" and (record.host or record.pid is None)
+        if elsewhere and link is not None:  # its worker, or the one that begins it, is to end it
             await self._answered(partial(link.ask_to_end, record.run_id))
         return worker is None or not await asyncio.to_thread(worker.is_alive)
 

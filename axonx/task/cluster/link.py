@@ -110,4 +110,4 @@ class ClusterLink:
 
 async def _stop(asyncio_task: asyncio.Task[None]) -> None:
     asyncio_task.cancel()
-    await asyncio.wait([asyncio_task])
+    await asyncio.gather(asyncio_task, return_exceptions=True)

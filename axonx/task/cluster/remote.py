@@ -57,7 +57,10 @@ async def run_in_worker(run_id: str, outbox_name: str) -> str:
         link = _Link(run_id, inbox, outbox)
         await link.send(FrameKind.BEGUN, get_worker().address)
         if order.version != __version__:
-            raise ClusterError(f"the service has AxonX {order.version}, the Dask worker has {__version__}")
+            raise ClusterError(
+                f"the service has AxonX {order.version}, the Dask worker {__version__}; "
+                "install the same version on both"
+            )
         async with _awaited_cancellation(client, run_id) as cancelled:
             await _run_order(order, link, cancelled)
     return DONE
@@ -104,7 +107,7 @@ async def _awaited_cancellation(client: Client, run_id: str) -> AsyncIterator[as
         yield asyncio_task
     finally:
         asyncio_task.cancel()
-        await asyncio.wait([asyncio_task])
+        await asyncio.gather(asyncio_task, return_exceptions=True)
 
 
 async def _run_order(order: WorkerOrder, link: _Link, cancelled: asyncio.Task[None]) -> None:

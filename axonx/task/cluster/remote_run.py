@@ -94,7 +94,7 @@ class RemoteRun:
         """Forget the run in the cluster, and what did not come to its end here. Raises OSError."""
         for asyncio_task in filter(None, [self._sending, self._returned]):
             asyncio_task.cancel()
-            await asyncio.wait([asyncio_task])
+            await asyncio.gather(asyncio_task, return_exceptions=True)
         await asyncio.to_thread(self._files.discard)
         await self._future.cancel()
         await self._inbox.get(batch=True)

@@ -13,7 +13,6 @@ import pytest
 from support.dask_cluster import RunningCluster, running_cluster
 from support.task_managers import act, application, ended, is_gone, manager_of, persistent, sleeping, until
 
-from axonx.errors import ConfigurationError
 from axonx.task import BaseTaskManager, TaskState
 from axonx.task.cluster import dask_runner
 from axonx.task.cluster.errors import ClusterError
@@ -143,13 +142,21 @@ async def test_a_worker_with_another_version_is_named(
     record = await act(manager, "print_lines")
 
     assert record.state == TaskState.FAILED
-    assert "ClusterError: the service has AxonX 0.0.9, the Dask worker has" in record.error
+    assert "ClusterError: the service has AxonX 0.0.9, install the same version on both" in record.error
 
 
-def test_workers_are_not_counted_for_a_cluster_that_is_there(tmp_path: Path):
-    runner = {"backend": "dask", "scheduler_address": NOBODY, "n_workers": 2}
-    with pytest.raises(ConfigurationError, match="take it out, or scheduler_address"):
-        application(tmp_path, runner=runner)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheduler_address": NOBODY, "n_workers": 2}, "take it out, or scheduler_address"),
+        ({"n_workers": 0}, "n_workers must be 1 or more, got 0"),
+        ({"grace": -1}, "terminate_grace_seconds must be 0 or more, got -1"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(tmp_path: Path, options: dict[str, Any], message: str):
+    grace = options.pop("grace", 5)
+    with pytest.raises(ValueError, match=message):
+        application(tmp_path, runner={"backend": "dask"} | options, grace=grace)
 
 
 def test_without_dask_the_error_has_the_command_that_installs_it():
