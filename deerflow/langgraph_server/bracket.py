@@ -1,16 +1,17 @@
-"""A lead graph that brackets its own execution with what the host does around a run."""
+"""A lead graph as LangGraph's server gets it, which brackets its executions as the host does around a run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from deerflow_extension_api import TaskOutcome
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
+from langgraph.types import Command, StateUpdate
 
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
@@ -21,19 +22,30 @@ from deerflow.runs.request import cleaned
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class BracketedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+class ServedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """The graph for whoever reads or updates the state of a thread."""
+
+    @classmethod
+    def around(cls, graph: Graph, **further: Any) -> Self:
+        """`graph` with what this class adds."""
+        attributes = {key: value for key, value in vars(graph).items() if key != "__orig_class__"}
+        return cls(**attributes, **further)
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Update the state with what a caller sends; every update of the server's takes this way."""
+        own = [[update._replace(values=_cleaned(update.values)) for update in step] for step in supersteps]
+        return await super().abulk_update_state(config, own)
+
+
+class BracketedGraph(ServedGraph):
     """The graph of one run. The scope belongs to this object, which the server made for that run alone, so no
     key that a caller writes can replace it; the server copies the object by its attributes."""
 
     def __init__(self, *, scope: RunScope, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.scope = scope
-
-    @classmethod
-    def around(cls, graph: Graph, scope: RunScope) -> BracketedGraph:
-        """`graph` for the run of `scope`."""
-        attributes = {key: value for key, value in vars(graph).items() if key != "__orig_class__"}
-        return cls(scope=scope, **attributes)
 
     async def astream(
         self, input: Any, config: Any = None, *, context: Any = None, **arguments: Any

@@ -13,7 +13,7 @@ from langgraph_sdk.runtime import ServerRuntime
 from deerflow.config import RequestOptions, parse_request_options
 from deerflow.errors import InvalidRequestError
 from deerflow.extensions import get_loaded_extensions
-from deerflow.langgraph_server.bracket import BracketedGraph, Graph
+from deerflow.langgraph_server.bracket import BracketedGraph, Graph, ServedGraph
 from deerflow.langgraph_server.state import DevServer, dev_server
 
 
@@ -36,11 +36,11 @@ async def lead_agent(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Asy
         user = runtime.user
         scope = server.scope(run_id, thread_id, options, None if user is None else user.identity)
         assembly = await server.assembler.lead(scope.snapshot, options)
-        yield BracketedGraph.around(assembly.graph, scope)
+        yield BracketedGraph.around(assembly.graph, scope=scope)
 
 
 async def _graph(server: DevServer, options: RequestOptions) -> Graph:
-    return (await server.assembler.lead(get_loaded_extensions(), options)).graph
+    return ServedGraph.around((await server.assembler.lead(get_loaded_extensions(), options)).graph)
 
 
 def _readable_options(configurable: Mapping[str, Any], server: DevServer) -> RequestOptions:
