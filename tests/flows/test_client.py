@@ -93,6 +93,13 @@ def test_stream_ends_with_the_status_and_usage_of_the_run(client: DeerFlowClient
     assert len({data["execution_id"] for data in customs}) == 2
 
 
+def test_calls_without_a_thread_have_one_each(client: DeerFlowClient) -> None:
+    first, second = [list(client.stream(text)) for text in ("one", "two")]
+    assert first[-1].data["thread_id"] != second[-1].data["thread_id"]
+    (state,) = [event.data for event in second if event.type == "values"][-1:]
+    assert [message["content"] for message in state["messages"]] == ["two", "echo: two"]
+
+
 def test_tokens_of_the_answer_stream_and_join_to_it(client: DeerFlowClient) -> None:
     chunks = [event.data[0] for event in client.stream("hello") if event.type == "messages-tuple"]
     text = "".join(chunk["content"] for chunk in chunks if chunk["type"] == "AIMessageChunk")
