@@ -94,8 +94,7 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
         assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
-        tools = open_mcp_tools(config.mcp, offer_later=assembler.add_tools)
-        assembler.add_tools(await stack.enter_async_context(tools))
+        assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
         await asyncio.to_thread(warn_of_missing_models, config)
         memory = MemoryService(config, store, assembler.system_models) if config.memory.enabled else None
         loop = None

@@ -17,6 +17,7 @@ from deerflow.errors import ConfigError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.log_format import configure_logging
 from deerflow.gateway.loopback import is_loopback_name
+from deerflow.gateway.request_heads import BoundedHeads
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8001
@@ -75,6 +76,7 @@ def server_config(app: Any, host: str, port: int) -> uvicorn.Config:
         app,
         host=host,
         port=port,
+        http=BoundedHeads,
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -1,0 +1,74 @@
+"""No request whose head (request line and headers) is larger than any client's has to be."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from deerflow.gateway.errors import error_response
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+_TOO_LARGE: Final = error_response(431, f"the request's headers are larger than {MAX_HEAD_BYTES} bytes").body
+_REFUSAL: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_TOO_LARGE), _TOO_LARGE)
+)
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """uvicorn's fast reader of requests, which by itself keeps whatever is sent as a header: before anybody
+    has asked who is calling, a few of those would fill the memory."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._head_bytes = 0
+        self._pending_bytes = 0
+        self._has_moved_on = False
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._has_moved_on = True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_moved_on = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._has_moved_on = True
+        super().on_message_complete()
+
+    def data_received(self, data: bytes) -> None:
+        self._has_moved_on = False
+        super().data_received(data)
+        # A header is told only when it is whole; until then the parser keeps what has come.
+        self._pending_bytes = 0 if self._has_moved_on else self._pending_bytes + len(data)
+        if self._pending_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, length_bytes: int) -> None:
+        self._head_bytes += length_bytes
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise ValueError("the head is too large")  # ends the parsing; uvicorn refuses the request
+
+    def _refuse(self) -> None:
+        self.transport.write(_REFUSAL)
+        self.transport.close()
