@@ -9,7 +9,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from deerflow.gateway.errors import error_response
 
 MAX_HEAD_BYTES: Final = 64 * 1024
-_TOO_LARGE: Final = error_response(431, f"the request's headers are larger than {MAX_HEAD_BYTES} bytes").body
+_TOO_LARGE: Final = bytes(
+    error_response(431, f"the request's headers are larger than {MAX_HEAD_BYTES} bytes").body
+)
 _REFUSAL: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
     b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_TOO_LARGE), _TOO_LARGE)
