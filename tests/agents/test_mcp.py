@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from deerflow_extension_api import AgentAssemblyDescriptor, AgentAssemblyObserver, ExtensionData
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
@@ -20,6 +21,7 @@ from support.hosts import answer, delegation, finished, scripted_host, start
 from support.mcp_servers import HttpServer, free_port, http_server, stdio
 
 from deerflow.agents.mcp import life, open_mcp_tools
+from deerflow.agents.mcp import servers as mcp_servers
 from deerflow.agents.mcp.connection import McpServerError
 from deerflow.config.mcp import McpConfig
 from deerflow.errors import ConfigError
@@ -146,9 +148,33 @@ async def test_servers_that_cannot_be_reached_cost_their_tools_only(
         assert answer(await finished(host, "hello")) == "echo: hello"
         names = {owned.owner.mcp_server for owned in host.assembler._tools}
     assert names == {"well"}
-    warnings = [r.getMessage() for r in caplog.records if "missing until the next start" in r.getMessage()]
+    warnings = [r.getMessage() for r in caplog.records if "missing until it can be reached" in r.getMessage()]
     assert sorted(warning.split("'")[1] for warning in warnings) == ["away", "ends", "missing", "silent"]
     assert secret not in caplog.text and "***" in caplog.text
+
+
+async def test_a_server_that_comes_after_the_start_brings_its_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp_servers, "FIRST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(mcp_servers, "LONGEST_PAUSE_SECONDS", 0.1)
+    rule = using(("add", {"a": 1, "b": 2}), ("search", {}))
+    port = free_port()
+    late = {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}
+    never = {"transport": "stdio", "command": "true"}
+    sections: dict[str, Any] = {
+        "tools": [{"use": "support.tools:search"}],
+        "mcp": {"servers": {"late": late, "never": never}},
+    }
+    async with scripted_host(tmp_path, [rule], **sections) as host:
+        assert "add is not a valid tool" in answer(await finished(host, "use"))
+        with http_server(port):
+            async with asyncio.timeout(30):
+                while "is not a valid tool" in (said_by_lead := answer(await finished(host, "use"))):
+                    await asyncio.sleep(0.05)
+    assert said_by_lead == "3\nfound  for nobody"
+    assert caplog.text.count("MCP server 'never'") == 1
+    assert "MCP server 'late': its tool 'search' is left out" in caplog.text
 
 
 async def test_a_started_server_that_dies_is_started_again(tmp_path: Path) -> None:
@@ -253,6 +279,32 @@ async def test_tools_may_be_called_from_threads_and_other_loops() -> None:
         other_loop = await asyncio.to_thread(asyncio.run, said(add, a=2, b=2))
     assert blocking[0]["text"] == "3"
     assert other_loop == "4"
+
+
+_PLAIN = """
+import os
+from deerflow.agents import make_lead_agent
+graph = make_lead_agent({})
+print(graph.invoke({"messages": [("user", "use")]})["messages"][-1].text)
+"""
+
+
+def test_a_plain_graph_has_them_and_they_end_with_its_process(tmp_path: Path) -> None:
+    model = {
+        "name": "m",
+        "use": "deerflow.models:ScriptedChatModel",
+        "rules": [using(("add", {"a": 1, "b": 2}), ("process", {}))],
+    }
+    file = tmp_path / "config.yaml"
+    away = {"transport": "stdio", "command": "/no/program"}
+    file.write_text(yaml.safe_dump({"models": [model], "mcp": {"servers": {"local": stdio(), "away": away}}}))
+    done = subprocess.run(
+        [sys.executable, "-c", _PLAIN], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    total, process = done.stdout.split()
+    assert total == "3"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process), 0)
 
 
 _IMPORTS = """

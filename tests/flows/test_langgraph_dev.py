@@ -14,6 +14,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from support.hosts import DELEGATE_TWICE
 from support.langgraph_dev import ROOT, DevProcess, langgraph_dev
+from support.mcp_servers import stdio
 from support.spy_extension import read_journal
 
 _RULES = [
@@ -26,6 +27,10 @@ _RULES = [
             {"tool_calls": [{"name": "write_file", "args": {"path": "a.txt", "content": "x"}, "id": "w"}]},
             {"text": "after: {tool_results}"},
         ],
+    },
+    {
+        "when": "^add",
+        "turns": [{"tool_calls": [{"name": "add", "args": {"a": 1, "b": 2}}]}, {"text": "{tool_results}"}],
     },
     {"when": "", "turns": [{"text": "echo: {prompt}"}]},
 ]
@@ -189,10 +194,17 @@ async def test_provenance_of_a_caller_is_removed(client: LangGraphClient) -> Non
 
 
 async def test_anyones_own_description_serves_the_plain_builder(tmp_path: Path) -> None:
-    config = {"models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}]}
+    config = {
+        "models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}],
+        "mcp": {"servers": {"local": stdio()}},
+    }
     with langgraph_dev(tmp_path, config, graph="deerflow.agents:make_lead_agent") as process:
         async with get_client(url=process.url) as client:
             _, _, parts = await _run(client, "delegate")
+            # The server's loop waits for no connection: the tools come with one of the next runs.
+            async with asyncio.timeout(30):
+                while (said := (await _run(client, "add"))[2][-1].data["messages"][-1]["content"]) != "3":
+                    assert "add is not a valid tool" in said
         assert "Task Succeeded. Result: echo: one" in parts[-1].data["messages"][-1]["content"]
         assert "BlockingError" not in process.log
         assert os.path.exists(tmp_path / "langgraph.json")

@@ -44,9 +44,9 @@ class HttpServer:
 
 
 @contextmanager
-def http_server() -> Iterator[HttpServer]:
-    """A running server."""
-    server = HttpServer(free_port())
+def http_server(port: int | None = None) -> Iterator[HttpServer]:
+    """A running server, on `port` or any other one."""
+    server = HttpServer(port or free_port())
     try:
         yield server
     finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from deerflow.agents.tool_owners import OwnedTool
@@ -18,10 +18,13 @@ __all__ = ["open_mcp_tools"]
 
 
 @asynccontextmanager
-async def open_mcp_tools(config: McpConfig) -> AsyncIterator[Sequence[OwnedTool]]:
+async def open_mcp_tools(
+    config: McpConfig, *, offer_later: Callable[[Sequence[OwnedTool]], None] = lambda tools: None
+) -> AsyncIterator[Sequence[OwnedTool]]:
     """The tools of all servers that could be reached, in the order of the servers; closes the connections.
 
-    A server that cannot be reached costs a warning, and its tools.
+    A server that cannot be reached costs a warning, and its tools. It is tried again from time to time:
+    `offer_later` gets its tools once it is there.
     """
     if not config.enabled_servers:
         yield ()
@@ -33,5 +36,5 @@ async def open_mcp_tools(config: McpConfig) -> AsyncIterator[Sequence[OwnedTool]
             f"mcp.servers: {error.name} is not installed; "
             "pip install 'deerflow[mcp]', or take the servers out"
         ) from error
-    async with servers.open_servers(config.enabled_servers) as tools:
+    async with servers.open_servers(config.enabled_servers, offer_later=offer_later) as tools:
         yield tools

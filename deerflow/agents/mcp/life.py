@@ -26,6 +26,7 @@ T = TypeVar("T")
 END_SECONDS = 10.0
 PING_SECONDS = 10.0
 """How often a server is asked whether it still knows the session, while it owes an answer."""
+LAST_ANSWERS_SECONDS = 2.0
 
 _UNKNOWN_SESSION = 32600  # the SDK says so with this code, where the protocol has it negative
 _US = Implementation(name="deerflow", version=version("deerflow"))
@@ -54,7 +55,7 @@ class Life:
         self._leaving = asyncio.Event()
         self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._lost = False
-        self._asking = 0
+        self._asked: set[asyncio.Future[Any]] = set()
         name = f"MCP server {name}"
         self._task = asyncio.create_task(self._live(name), name=name, context=contextvars.Context())
 
@@ -67,7 +68,7 @@ class Life:
         """What the server answers. Raises what kept it from being connected, or `ConnectionLostError`."""
         session = await asyncio.shield(self._session)
         asking = asyncio.ensure_future(request(session))
-        self._asking += 1
+        self._asked.add(asking)
         try:
             await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -78,7 +79,7 @@ class Life:
                 raise ConnectionLostError from error
             raise
         finally:
-            self._asking -= 1
+            self._asked.discard(asking)
             asking.cancel()
 
     async def end(self) -> None:
@@ -123,14 +124,19 @@ class Life:
 
         One that is merely busy may take its time.
         """
-        if not self._asking:
+        if not self._asked:
             return
-        with anyio.move_on_after(PING_SECONDS):
-            try:
+        try:
+            with anyio.move_on_after(PING_SECONDS):
                 await session.send_ping()
-            except McpError as error:
-                if is_unknown_session(error):
-                    raise
+        except McpError as error:
+            if not is_unknown_session(error):
+                return
+            # Whoever asked since then is being told the same, which is better news than a lost connection.
+            self._lost = True
+            if self._asked:
+                await asyncio.wait(set(self._asked), timeout=LAST_ANSWERS_SECONDS)
+            raise
 
 
 @asynccontextmanager
