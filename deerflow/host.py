@@ -42,6 +42,7 @@ from deerflow.runs.service import RunService
 from deerflow.runs.thread_states import ThreadStates
 from deerflow.runs.watch import watching
 from deerflow.streams import open_relay
+from deerflow.tracing import open_tracing
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,10 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         checkpointer.fence = gate.writing
         store = await stack.enter_async_context(open_store(config))
         # Whatever may fail of the host's own stands before the services, which would have to be stopped.
-        assembler = Assembler(config, checkpointer=checkpointer, middlewares=options.middlewares)
+        tracing = await stack.enter_async_context(open_tracing(config.tracing))
+        assembler = Assembler(
+            config, checkpointer=checkpointer, middlewares=options.middlewares, tracing=tracing
+        )
         assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
         await asyncio.to_thread(warn_of_missing_models, config)
         memory = MemoryService(config, store, assembler.system_models) if config.memory.enabled else None

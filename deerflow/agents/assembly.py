@@ -20,6 +20,7 @@ from deerflow.agents.file_tools import WorkspaceFinder
 from deerflow.agents.fold import fold
 from deerflow.agents.middlewares.compaction import Compacting, Compaction
 from deerflow.agents.middlewares.compaction_sizes import usable_sizes
+from deerflow.agents.middlewares.traced_calls import TracedCalls
 from deerflow.agents.run_scope import RunScope
 from deerflow.agents.stack import StackPlan, build_stack
 from deerflow.agents.system_calls import SystemModels
@@ -32,6 +33,7 @@ from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.observations import notify_assembly
 from deerflow.extensions.placement import collect_placements
 from deerflow.models import build_chat_model
+from deerflow.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class AgentPlan:
     memory: Sequence[AgentMiddleware[Any, Any]] = ()
     application: Sequence[AgentMiddleware[Any, Any]] = ()
     checkpointer: BaseCheckpointSaver[Any] | None = None
+    tracing: Tracing | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,7 @@ def assemble(plan: AgentPlan) -> Assembly:
             compaction=_compaction(plan, model),
             memory=plan.memory,
             application=plan.application,
+            tracing=_tracing(plan),
             workspace_of=plan.workspace_of,
         )
     )
@@ -135,6 +139,12 @@ def _warn_of_missing(plan: AgentPlan, tools: Sequence[OwnedTool]) -> None:
     missing = set(plan.options.approve_tools) - {owned.name for owned in tools}
     if missing and plan.context.scope is AgentScope.LEAD:
         logger.warning("approve_tools names what the agent has not: %s", ", ".join(sorted(missing)))
+
+
+def _tracing(plan: AgentPlan) -> list[TracedCalls]:
+    if plan.tracing is None:
+        return []
+    return [TracedCalls(plan.tracing, plan.context.model_name or plan.config.models[0].name)]
 
 
 def _compaction(plan: AgentPlan, model: BaseChatModel) -> list[Compaction]:

@@ -33,6 +33,7 @@ from deerflow.config.request import RequestOptions
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.policy import lead_policy, subagent_policy
+from deerflow.tracing import Tracing
 
 MAX_ASSEMBLIES = 64
 
@@ -46,11 +47,13 @@ class Assembler:
         *,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         middlewares: Sequence[AgentMiddleware[Any, Any]] = (),
+        tracing: Tracing | None = None,
     ) -> None:
         self.config = config
         self.catalogue = subagent_catalogue(config)
         self.capacity = SubagentCapacity(config.subagents)
-        self.system_models = SystemModels(config)
+        self.tracing = tracing
+        self.system_models = SystemModels(config, tracing)
         self._checkpointer = checkpointer
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
@@ -126,7 +129,7 @@ class Assembler:
         may_delegate = options.subagent_enabled and (allowed is None or TASK_TOOL_NAME in allowed)
         catalogue = self.catalogue if may_delegate else None
         if catalogue:
-            own.append(build_task_tool(Crew(catalogue, self.capacity, self), scopes))
+            own.append(build_task_tool(Crew(catalogue, self.capacity, self, self.tracing), scopes))
         prompt = lead_prompt(catalogue)
         return AgentPlan(
             config=config,
@@ -151,6 +154,7 @@ class Assembler:
             memory=[MemoryInjection()] if config.memory.enabled else [],
             application=[*self._application(), *self._lead_only],
             checkpointer=self._checkpointer,
+            tracing=self.tracing,
         )
 
     def _subagent_plan(self, snapshot: LoadedExtensions, options: RequestOptions) -> AgentPlan:
@@ -178,4 +182,5 @@ class Assembler:
             system_models=self.system_models,
             approvals=subagent_approvals(options.approve_tools),
             application=self._application(),
+            tracing=self.tracing,
         )

@@ -43,6 +43,7 @@ class StackPlan:
     compaction: Sequence[Middleware]
     memory: Sequence[Middleware]
     application: Sequence[Middleware]
+    tracing: Sequence[Middleware]
     workspace_of: WorkspaceFinder
 
 
@@ -65,6 +66,7 @@ def build_stack(plan: StackPlan) -> list[Middleware]:
         TranscriptRepair(),
         *placed.standard,
         retry,
+        *plan.tracing,
         *placed.model_physical,
         *placed.tool_raw,
     ]

@@ -21,11 +21,14 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
+from deerflow.agents.agent_spans import ids_of
 from deerflow.agents.run_scope import RunScope
 from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions, call_observed
 from deerflow.extensions.cancellation import must_propagate
 from deerflow.models import build_chat_model, is_transient
+from deerflow.tracing import Tracing, names
+from deerflow.tracing.chat import chat_start, note_answer, note_question
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +55,9 @@ class SystemCall:
 class SystemModels:
     """The chat models of system calls, each built once, off the event loop."""
 
-    def __init__(self, config: AppConfig) -> None:
+    def __init__(self, config: AppConfig, tracing: Tracing | None = None) -> None:
         self._config = config
+        self._tracing = tracing
         self._built: dict[str, BaseChatModel] = {}
 
     async def answer(self, call: SystemCall) -> AIMessage:
@@ -62,12 +66,25 @@ class SystemModels:
         retry = self._config.model_retry
         for attempt in range(retry.max_retries):
             try:
-                return await model.ainvoke(list(call.messages), _invoke_config(call))
+                return await self._ask(model, call)
             except Exception as error:
                 if not is_transient(error):
                     raise
             await asyncio.sleep(retry.initial_delay_seconds * 2**attempt * uniform(0.75, 1.25))
-        return await model.ainvoke(list(call.messages), _invoke_config(call))
+        return await self._ask(model, call)
+
+    async def _ask(self, model: BaseChatModel, call: SystemCall) -> AIMessage:
+        tracing = self._tracing
+        if tracing is None:
+            return await model.ainvoke(list(call.messages), _invoke_config(call))
+        ids = {} if call.scope is None else ids_of(call.scope)
+        start = chat_start(model, call.model_name, {**ids, names.SYSTEM_OPERATION: call.kind.value})
+        with tracing.span(start) as span:
+            if tracing.with_content:
+                note_question(span, call.messages)
+            answer = await model.ainvoke(list(call.messages), _invoke_config(call))
+            note_answer(span, [answer], with_content=tracing.with_content)
+            return answer
 
     async def _find(self, name: str) -> BaseChatModel:
         found = self._built.get(name)

@@ -148,6 +148,18 @@ class LoggingConfig(Section):
     format: Literal["text", "json"] = "text"
 
 
+class TracingConfig(Section):
+    """Whether spans go to OpenTelemetry; where to, its own `OTEL_*` variables say.
+
+    `record_content` adds messages, arguments and results. What is left at the end is sent within
+    `flush_seconds`, or lost.
+    """
+
+    enabled: Flag = False
+    record_content: Flag = False
+    flush_seconds: Seconds = 5
+
+
 class ShutdownConfig(Section):
     """How long runs may finish before they are cancelled."""
 
@@ -191,6 +203,7 @@ class AppConfig(Section):
     runs: RunsConfig = RunsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     logging: LoggingConfig = LoggingConfig()
+    tracing: TracingConfig = TracingConfig()
     plugins: tuple[ExtensionSpec, ...] = ()
     extensions: ExtensionsConfig = ExtensionsConfig()
 

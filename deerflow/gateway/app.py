@@ -23,6 +23,7 @@ from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.extension_routes import mount_extension_routers
 from deerflow.gateway.identity import build_identity
+from deerflow.gateway.incoming_trace import IncomingTrace
 from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
 from deerflow.gateway.metrics import Metrics
 from deerflow.gateway.openapi import GatewayApp
@@ -42,6 +43,7 @@ from deerflow.gateway.routes import (
 )
 from deerflow.gateway.web_page import page_router, public_page_paths
 from deerflow.host import HostOptions, open_host
+from deerflow.tracing import incoming_trace
 
 EXPOSED_HEADERS = ("Location", "Content-Location", *PAGE_HEADERS, REQUEST_ID_HEADER)
 
@@ -102,10 +104,12 @@ def _middlewares(config: AppConfig) -> list[Middleware]:
     )
     limit = Middleware(BodyLimit, is_exempt=files.is_upload)
     names = Middleware(RequestIds)
+    traces = [Middleware(IncomingTrace, within=incoming_trace())] if config.tracing.enabled else []
     if config.auth.mode == "none":
-        return [names, Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
+        return [names, *traces, Middleware(LoopbackOnly), origins, Middleware(UnexpectedErrors), limit]
     return [
         names,
+        *traces,
         origins,
         Middleware(UnexpectedErrors),
         Middleware(Authentication, public_paths=_public_paths(config) | public_page_paths()),

@@ -29,6 +29,7 @@ from deerflow.runs.removal import remove_thread
 from deerflow.runs.request import RunRequest, checked_id
 from deerflow.runs.request_record import record_of
 from deerflow.runs.resuming import with_options_of_asker
+from deerflow.runs.run_span import supervise_traced
 
 logger = logging.getLogger(__name__)
 
@@ -261,7 +262,7 @@ class RunService:
         await run.due()
         turn = self._lanes.join(run.thread_id, is_under_way=run.was_under_way)
         try:
-            await supervise(run, turn, self._parts)
+            await self._supervise(run, turn)
         finally:
             self._lanes.leave(run.thread_id, turn)
             self._active.pop(run.run_id, None)
@@ -269,6 +270,13 @@ class RunService:
             run.ended.set()
             self._keep(run, run.ending)
             self._tell_end(run)
+
+    async def _supervise(self, run: ActiveRun, turn: asyncio.Event) -> None:
+        tracing = self._parts.assembler.tracing
+        if tracing is None:
+            await supervise(run, turn, self._parts)
+        else:
+            await supervise_traced(run, turn, self._parts, tracing)
 
     def _tell_end(self, run: ActiveRun) -> None:
         try:

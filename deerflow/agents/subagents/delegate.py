@@ -13,6 +13,7 @@ from deerflow_extension_api import TaskInfo, TaskOutcome
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import var_child_runnable_config
 
+from deerflow.agents.agent_spans import agent_start, ids_of, note_usage
 from deerflow.agents.assembly import Assembly
 from deerflow.agents.authorship import added_messages
 from deerflow.agents.middlewares.run_limits import STOP_REASON_KEY
@@ -23,6 +24,7 @@ from deerflow.cancellation import settled, stop_task, uninterrupted
 from deerflow.errors import UnavailableError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import TaskHooks
+from deerflow.tracing import Tracing, names
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ class Crew:
     catalogue: Mapping[str, SubagentType]
     capacity: SubagentCapacity
     assembler: SubagentAssembler
+    tracing: Tracing | None = None
 
 
 @dataclass
@@ -129,9 +132,20 @@ async def delegate(order: Delegation, crew: Crew) -> DelegationResult:
         return DelegationResult("failed", error=f"this run may delegate {limit} times, and has done so")
     try:
         async with crew.capacity.slot(parent.task_info.thread_id or parent.task_info.run_id):
-            return await _run(_child_of(order, kind), crew)
+            child = _child_of(order, kind)
+            return await (_run(child, crew) if crew.tracing is None else _traced(child, crew, crew.tracing))
     except UnavailableError as error:
         return DelegationResult("failed", error=str(error))
+
+
+async def _traced(child: _Child, crew: Crew, tracing: Tracing) -> DelegationResult:
+    with tracing.span(agent_start(child.kind.name, ids_of(child.scope))) as span:
+        result = await _run(child, crew)
+        note_usage(span, child.scope)
+        span.set({names.STOP_REASON: result.stop_reason})
+        if result.status != "completed":
+            span.fail(result.status, result.error or "")
+        return result
 
 
 def _child_of(order: Delegation, kind: SubagentType) -> _Child:
