@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from deerflow_extension_api import ExtensionRegistry, require_admin, resolve_principal
 from fastapi import APIRouter, FastAPI, Request, WebSocket
+from fastapi.routing import iter_route_contexts
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from support.gateways import serving
 from support.hosts import scripted_config
 
+from deerflow.extensions import LoadedExtensions
 from deerflow.gateway.app import create_app
+from deerflow.gateway.extension_routes import mount_extension_routers
 
 Installs = dict[str, Sequence[Any]]
 
@@ -226,6 +229,46 @@ async def test_router_that_fails_itself_is_not_called_a_conflict(app_with: Calla
     assert diagnostics(app) == [("acme:bad", "router could not be mounted: no good")]
     async with serving(app) as client:
         assert (await client.get("/acme/clean")).status_code == 200
+
+
+class _FailingLater(APIRouter):
+    """A router whose routes can be read a few times only."""
+
+    reads_left: int | None = None
+
+    @property  # type: ignore[misc]
+    def routes(self) -> Any:
+        if self.reads_left is not None:
+            self.reads_left -= 1
+            if self.reads_left < 0:
+                raise RuntimeError("no more")
+        return self._own_routes
+
+    @routes.setter
+    def routes(self, value: Any) -> None:
+        self._own_routes = value
+
+
+def _mount_failing_after(reads: int) -> tuple[list[tuple[str, str]], list[str]]:
+    """What is reported of a router that can be read so often, and which routes are left."""
+    failing = _FailingLater()
+    failing.add_api_route("/acme/x", _saying("x"), methods=["GET"])
+    failing.reads_left = reads
+    app = FastAPI(openapi_url=None)
+    loaded = LoadedExtensions(routers=(("acme:bad", failing),))
+    mount_extension_routers(app, loaded)
+    failing.reads_left = None
+    paths = [context.path or "" for context in iter_route_contexts(app.router.routes)]
+    return [(entry.source, entry.message) for entry in loaded.diagnostics], paths
+
+
+def test_router_that_fails_wherever_it_is_read_leaves_no_route() -> None:
+    for reads in range(100):
+        reported, paths = _mount_failing_after(reads)
+        if paths == ["/acme/x"]:
+            break
+        assert (reported, paths) == ([("acme:bad", "router could not be mounted: no more")], [])
+    assert 2 < reads < 99 and reported == []
 
 
 async def test_contributed_routes_learn_who_calls_and_may_insist_on_an_administrator(
