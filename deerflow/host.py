@@ -98,7 +98,8 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
         assembler = Assembler(
             config, checkpointer=checkpointer, middlewares=options.middlewares, tracing=tracing
         )
-        assembler.add_tools(await stack.enter_async_context(open_mcp_tools(config.mcp)))
+        tools = open_mcp_tools(config.mcp, offer_later=assembler.add_tools)
+        assembler.add_tools(await stack.enter_async_context(tools))
         await asyncio.to_thread(warn_of_missing_models, config)
         memory = MemoryService(config, store, assembler.system_models) if config.memory.enabled else None
         loop = None

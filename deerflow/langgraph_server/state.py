@@ -56,7 +56,7 @@ class DevServer:
         deps = ExtensionRuntimeDeps(app_store=self.loaded.app_store, policy=lead_policy(self.config))
         try:
             with costs_told():
-                async with open_mcp_tools(self.config.mcp) as tools:
+                async with open_mcp_tools(self.config.mcp, offer_later=self.assembler.add_tools) as tools:
                     self.assembler.add_tools(tools)
                     await asyncio.to_thread(warn_of_missing_models, self.config)
                     services = await start_services(self.loaded, deps)
