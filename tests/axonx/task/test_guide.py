@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import yaml
 from axonx import Application
 from axonx.components.registry import provider
 from axonx.task import BaseTaskRunner
+from axonx.task.cluster.dask_runner import DaskTaskRunner
 from axonx.task.defaults import TASK_JOBS
 from axonx.task.identity import TaskType
 from axonx.task.runner import LocalTaskRunner
@@ -20,6 +22,8 @@ FILES = {
     re.match(r"# (\S+\.py)\n", block).group(1): block  # type: ignore[union-attr]
     for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 }
+
+CONFIGURATIONS = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_the_guide_names_every_job_and_every_type():
 
 
 def test_another_runner_is_a_component(tmp_path: Path):
-    (block,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    _, block = CONFIGURATIONS
 
     @provider("my_cluster")
     class ClusterRunner(LocalTaskRunner):
@@ -71,3 +75,14 @@ def test_another_runner_is_a_component(tmp_path: Path):
 
     runner = app.context.component("task_manager").runner  # type: ignore[attr-defined]
     assert isinstance(runner, BaseTaskRunner) and type(runner) is ClusterRunner
+
+
+def test_a_dask_cluster_is_a_component_with_these_options(tmp_path: Path):
+    block, _ = CONFIGURATIONS
+
+    app = Application(workspace_dir=str(tmp_path), **yaml.safe_load(block))
+
+    assert type(app.context.component("task_runner", "cluster")) is DaskTaskRunner
+    table = GUIDE.partition("## Workers in a Dask cluster")[2].partition("Scheduler and workers")[0]
+    options = [*inspect.signature(DaskTaskRunner.__init__).parameters][1:-1]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == options

@@ -142,7 +142,8 @@ async def test_a_worker_with_another_version_is_named(
     record = await act(manager, "print_lines")
 
     assert record.state == TaskState.FAILED
-    assert "ClusterError: the service has AxonX 0.0.9, install the same version on both" in record.error
+    assert "ClusterError: the service has AxonX 0.0.9, the Dask worker " in record.error
+    assert record.error.endswith("install the same version on both")
 
 
 @pytest.mark.parametrize(
