@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from support.doors import Told, open_door
+from support.gateways import serving
 from support.hostile_entries import JOURNAL
 from support.hosts import scripted_config
 
 from deerflow.client import DeerFlowClient
 from deerflow.extensions import get_loaded_extensions, reset_loaded_extensions
+from deerflow.gateway.app import create_app
 
 _ONE_RUN = ["start lead only", "stop lead only completed"]
 
@@ -64,3 +67,14 @@ def test_of_two_clients_the_first_runs_the_services(tmp_path: Path) -> None:
             assert _told() == ["start service only", *_ONE_RUN * 2]
         assert _told()[-1] != "stop service only"
     assert _told() == ["start service only", *_ONE_RUN * 2, "stop service only"]
+
+
+async def test_a_gateway_finds_what_a_client_has_left_in_the_same_file(tmp_path: Path) -> None:
+    config, thread_id = scripted_config(tmp_path, database={"backend": "sqlite"}), str(uuid4())
+    async with DeerFlowClient(config) as client:
+        await client.achat("hello", thread_id=thread_id)
+    async with serving(create_app(config)) as gateway:
+        state = (await gateway.get(f"/threads/{thread_id}/state")).json()
+        assert [message["content"] for message in state["values"]["messages"]] == ["hello", "echo: hello"]
+        (run,) = (await gateway.get(f"/threads/{thread_id}/runs")).json()
+        assert run["status"] == "success"

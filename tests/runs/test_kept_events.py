@@ -1,0 +1,35 @@
+"""How much memory the events of many runs take that nobody reads."""
+
+from __future__ import annotations
+
+import gc
+from types import MappingProxyType
+
+import psutil
+
+from deerflow.runs.ending import aborted
+from deerflow.runs.event_log import EventLog
+from deerflow.runs.recent import KEPT_BYTES, EndedRun, RecentRuns
+
+MIB = 1024 * 1024
+RUNS, SNAPSHOTS, SNAPSHOT_BYTES = 15, 100, 500_000
+
+
+def _resident_bytes() -> int:
+    gc.collect()
+    return int(psutil.Process().memory_info().rss)
+
+
+def test_large_states_of_many_runs_stay_within_the_bound_of_bytes() -> None:
+    runs, before = RecentRuns(), _resident_bytes()
+    for number in range(RUNS):  # some 750 MB altogether
+        log = EventLog()
+        for _ in range(SNAPSHOTS):
+            log.publish("values", {"messages": ["x" * SNAPSHOT_BYTES]})
+        assert log.size_bytes <= 32 * MIB
+        (gap, *_) = log.reader(0).available()
+        assert gap.name == "gap" and gap.data["after"] == 0
+        log.close()
+        runs.keep(EndedRun(f"run {number}", "t", None, log, aborted("cancelled"), MappingProxyType({})))
+    # What is kept, the log that is being written, and what the allocator holds back.
+    assert _resident_bytes() - before < KEPT_BYTES + 2 * 32 * MIB
