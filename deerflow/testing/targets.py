@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 from deerflow_extension_api import (
     AgentAssemblyObserver,
     AgentBuildContext,
-    AgentScope,
     ContextCompactionObserver,
     ExtensionData,
     ExtensionService,
@@ -21,9 +20,11 @@ from deerflow_extension_api import (
 )
 from langchain.agents.middleware import AgentMiddleware
 
+from deerflow.config import AppConfig
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.diagnostics import type_name
 from deerflow.extensions.hook_names import NODE_HOOKS, WRAP_HOOKS, has_side
+from deerflow.kit.middleware_check import build_contexts
 from deerflow.testing.faults import (
     FAULTS,
     PLAIN_FAULTS,
@@ -137,8 +138,8 @@ def _throw_at_contribution(
 def _middleware_targets(extensions: LoadedExtensions) -> Iterator[Target]:
     for index, (_, contributor) in enumerate(extensions.middleware_contributors):
         seen: set[tuple[str, str]] = set()
-        for scope in (AgentScope.LEAD, AgentScope.SUBAGENT):
-            for middleware in _contributed(contributor, extensions.app_store, scope):
+        for context in build_contexts(AppConfig()).values():
+            for middleware in _contributed(contributor, extensions.app_store, context):
                 for side, where in _sides(middleware):
                     name = type_name(middleware)
                     if (name, f"{side} {where}") in seen:
@@ -150,11 +151,11 @@ def _middleware_targets(extensions: LoadedExtensions) -> Iterator[Target]:
 
 
 def _contributed(
-    contributor: Any, app_store: ExtensionData, scope: AgentScope
+    contributor: Any, app_store: ExtensionData, context: AgentBuildContext
 ) -> Sequence[AgentMiddleware[Any, Any]]:
     """The middlewares that the host would accept, as far as they can be told without it."""
     try:
-        placements = list(contributor.contribute_middlewares(app_store, AgentBuildContext(scope)))
+        placements = list(contributor.contribute_middlewares(app_store, context))
     except Exception:  # noqa: BLE001 - the run without a fault reports it
         return []
     return [
@@ -162,7 +163,7 @@ def _contributed(
         for placement in placements
         if isinstance(placement, MiddlewarePlacement)
         and isinstance(placement.middleware, AgentMiddleware)
-        and placement.scope & scope
+        and placement.scope & context.scope
     ]
 
 

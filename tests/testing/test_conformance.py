@@ -15,8 +15,10 @@ from deerflow_extension_api import (
 )
 from langchain.agents.middleware import AgentMiddleware
 
+from deerflow.extensions import LoadedExtensions
 from deerflow.testing import Conformance, check_conformance
 from deerflow.testing.faults import FAULTS
+from deerflow.testing.targets import find_targets
 
 
 class Careful(TaskLifecycleContributor):
@@ -111,6 +113,16 @@ def test_every_form_of_middleware_hook_is_thrown_at() -> None:
     }
     for hook in ("Watching.before_model", "Contributing.contribute_middlewares"):
         assert set(_verdicts(conformance, hook).values()) == {"held"}
+
+
+def test_hooks_of_a_contributor_that_looks_at_its_agent_are_found() -> None:
+    class Choosing(MiddlewareContributor):
+        def contribute_middlewares(self, app_store: Any, ctx: Any) -> Sequence[MiddlewarePlacement]:
+            named = f"{ctx.agent_name.lower()} {ctx.model_name.lower()}"
+            return (MiddlewarePlacement(Watching(), Placement.TOOL_RAW),) if named else ()
+
+    loaded = LoadedExtensions(middleware_contributors=(("acme:install", Choosing()),))
+    assert "Watching.before_model" in {target.label for target in find_targets(loaded)}
 
 
 def test_an_extension_that_cannot_be_installed_twice_is_found() -> None:
