@@ -36,11 +36,15 @@ TALKING = {
 
 @dataclass(frozen=True)
 class Crowd:
-    """So many runs at once, each followed by so many readers, again and again."""
+    """So many runs at once, each followed by so many readers, again and again.
+
+    The allocator takes some waves to find room for all of that; memory is measured from then on.
+    """
 
     runs: int
     readers: int
     waves: int
+    settled_after: int
     grown_bytes: int
 
 
@@ -88,9 +92,11 @@ class Stream:
 @pytest.mark.parametrize(
     "crowd",
     [
-        pytest.param(Crowd(runs=50, readers=10, waves=2, grown_bytes=16 * MIB), id="fifty-runs"),
         pytest.param(
-            Crowd(runs=500, readers=1, waves=6, grown_bytes=16 * MIB),
+            Crowd(runs=50, readers=10, waves=2, settled_after=1, grown_bytes=16 * MIB), id="fifty-runs"
+        ),
+        pytest.param(
+            Crowd(runs=500, readers=1, waves=6, settled_after=3, grown_bytes=16 * MIB),
             id="soak",
             marks=[pytest.mark.soak, pytest.mark.timeout(1800)],
         ),
@@ -102,18 +108,18 @@ async def test_five_hundred_streams_tell_everything_and_leave_memory_flat(
     before = {kind: _alive(kind) for kind in (LastingResponse, EventReader, ActiveRun)}
     async with _served(tmp_path) as server:
         tasks = asyncio.all_tasks()
-        for wave in range(crowd.waves):
+        for wave in range(1, crowd.waves + 1):
             monkeypatch.setattr(gates, "gate", asyncio.Event())
             await _wave(server, crowd)
             async with asyncio.timeout(30):
                 while asyncio.all_tasks() - tasks:
                     await asyncio.sleep(0.01)
             gc.collect()
-            if wave == 0:
+            if wave == crowd.settled_after:
                 resident_before = psutil.Process().memory_info().rss
         grown_bytes = psutil.Process().memory_info().rss - resident_before
         assert {kind: _alive(kind) for kind in before} == before
-        print(f"{crowd}: {grown_bytes / MIB:.1f} MiB more than after the first wave")
+        print(f"{crowd}: {grown_bytes / MIB:.1f} MiB more")
         assert grown_bytes < crowd.grown_bytes
 
 
