@@ -79,12 +79,16 @@ class ClusterLink:
         try:
             while True:
                 for frame in [await self._outbox.get(), *await self._outbox.get(batch=True)]:
-                    run_id, kind, payload = frame
-                    run = self._runs.get(run_id)
-                    if run is not None:
-                        await run.take(FrameKind(kind), payload)
+                    await self._take(*frame)
         except Exception as error:  # noqa: BLE001 - without frames nobody would hear of any run again
             self._lose(repr(error))
+
+    async def _take(self, run_id: str, kind: str, payload: Any) -> None:
+        run = self._runs.get(run_id)
+        if run is not None:
+            await run.take(FrameKind(kind), payload)
+        elif kind == FrameKind.ALIVE:  # it was given up here, and has not heard of that
+            await self.ask_to_end(run_id)
 
     async def _look_for_workers(self) -> None:
         while True:

@@ -118,7 +118,7 @@ async def _run_order(order: WorkerOrder, link: _Link, cancelled: asyncio.Task[No
         # The Dask worker supervises this copy of the run: its process ends when the Dask worker does.
         record = order.record.with_changes(supervisor=await asyncio.to_thread(this_process))
         await asyncio.to_thread(records.claim, record)
-        inputs = await _receive_files(records.layout.workspace_path, link)
+        inputs = await _receive_files(records.layout.workspace_path, link, cancelled)
         outflow = _Outflow(records, record, link, inputs)
         code = _CANCELLED_CODE
         if not cancelled.done():
@@ -127,11 +127,11 @@ async def _run_order(order: WorkerOrder, link: _Link, cancelled: asyncio.Task[No
         await link.send(FrameKind.EXIT, code)
 
 
-async def _receive_files(workspace: Path, link: _Link) -> dict[str, FileState]:
+async def _receive_files(workspace: Path, link: _Link, cancelled: asyncio.Task[None]) -> dict[str, FileState]:
     receiver = FileReceiver(workspace)
     try:
         kind = None
-        while kind != FrameKind.FILES_END:
+        while kind != FrameKind.FILES_END and not cancelled.done():
             kind, payload = await link.receive()
             await asyncio.to_thread(receiver.take, kind, payload)
     finally:

@@ -96,7 +96,8 @@ class RemoteRun:
             asyncio_task.cancel()
             await asyncio.gather(asyncio_task, return_exceptions=True)
         await asyncio.to_thread(self._files.discard)
-        await self._future.cancel()
+        if not self._future.done():
+            await self._future.cancel()
         await self._inbox.get(batch=True)
         self._inbox.close()
         event = Event(cancel_name(self.run_id), client=self._future.client)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-from distributed import Client, LocalCluster, Queue
+from distributed import Client, Queue
 from support.task_managers import is_gone
 from support.task_records import a_record
 
@@ -14,17 +13,6 @@ from axonx import __version__
 from axonx.task.cluster import remote
 from axonx.task.cluster.frames import QUEUE_FRAMES, TAKEN, FrameKind, WorkerOrder, inbox_name
 from axonx.task.metadata import TaskMetadata
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[Client]:
-    async with (
-        LocalCluster(
-            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", asynchronous=True
-        ) as cluster,
-        Client(cluster, asynchronous=True, set_as_default=False) as client,
-    ):
-        yield client
 
 
 async def test_an_order_that_another_worker_has_taken_is_left_alone(client: Client):
