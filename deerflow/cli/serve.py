@@ -16,7 +16,14 @@ from deerflow.gateway.serve import DEFAULT_HOST, DEFAULT_PORT, serve
     type=click.IntRange(0, 65535),
     help="0 takes a free one.",
 )
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Processes; more than one need PostgreSQL and Redis.",
+)
 @click.option("--config", "config_path", type=click.Path(), help="The configuration file.")
-def command(host: str, port: int, config_path: str | None) -> None:
+def command(host: str, port: int, workers: int, config_path: str | None) -> None:
     """Serve the Gateway to any LangGraph client, until SIGTERM or Ctrl-C."""
-    serve(config_path, host, port)
+    serve(config_path, host, port, workers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -13,11 +14,15 @@ import uvicorn
 from uvicorn.lifespan.off import LifespanOff
 
 from deerflow.config import AppConfig, config_from
-from deerflow.errors import ConfigError
+from deerflow.errors import ConfigError, DeerFlowError
+from deerflow.extensions import ExtensionLoadError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.log_format import configure_logging
 from deerflow.gateway.loopback import is_loopback_name
 from deerflow.gateway.request_heads import BoundedHeads
+from deerflow.gateway.workers import START_FAILED, Workers, check_workers
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8001
@@ -30,23 +35,49 @@ def serve(
     config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
+    workers: int = 1,
 ) -> None:
     """Serve until SIGTERM or SIGINT; runs under way then get `shutdown.drain_seconds`, and are stopped.
 
-    Raises `ConfigError` where this configuration must not be served at `host`, and where the port is taken.
-    What cannot start ends the process with a status other than 0.
+    Raises `ConfigError` where this configuration must not be served at `host`, or not by so many `workers`,
+    and where the port is taken. What cannot start ends the process with a status other than 0.
     """
     config = config_from(config)
     check_bind_address(config, host)
+    check_workers(config, workers)
     check_port(host, port)
     configure_logging(config.logging.format)
-    server = GatewayServer(server_config(create_app(config), host, port))
+    if workers > 1:
+        listener = server_config(None, host, port).bind_socket()
+        sys.exit(Workers(_work, config, listener, workers).run())
+    if not _run(GatewayServer(server_config(create_app(config), host, port))):
+        sys.exit(1)
+
+
+def _work(config: AppConfig, listener: socket.socket) -> None:
+    """Serve in one of several processes. The configuration is what their parent has read."""
+    configure_logging(config.logging.format)
     try:
-        server.run()
+        app = create_app(config)
+    except DeerFlowError as error:
+        reason = error.reason if isinstance(error, ExtensionLoadError) else ""
+        logger.error("%s", f"{error}: {reason}" if reason else error)
+        sys.exit(START_FAILED)
+    except Exception:  # whatever keeps one worker from starting keeps all of them
+        logger.exception("the application could not be made")
+        sys.exit(START_FAILED)
+    host, port = listener.getsockname()[:2]
+    if not _run(GatewayServer(server_config(app, host, port)), listener):
+        sys.exit(START_FAILED)
+
+
+def _run(server: GatewayServer, *listeners: socket.socket) -> bool:
+    """Whether it came up; returns once it is down again."""
+    try:
+        server.run(sockets=list(listeners) or None)
     except KeyboardInterrupt:
         pass  # the shutdown is over; uvicorn raises the signal once more for whoever else wants it
-    if not server.started:
-        sys.exit(1)
+    return server.started
 
 
 def check_bind_address(config: AppConfig, host: str) -> None:

@@ -1,15 +1,16 @@
-"""A clean process-wide set of extensions around every test, and Redis for those that ask for it."""
+"""A clean process-wide set of extensions around every test, and servers for those that ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from support.databases import postgres_database, postgres_url
 from support.redis_server import redis_server
 
 from deerflow.extensions import reset_loaded_extensions
 
-__all__ = ["redis_server"]
+__all__ = ["postgres_database", "postgres_url", "redis_server"]
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,9 @@ import httpx
 import yaml
 
 
+_SERVE = (str(Path(sys.executable).with_name("deerflow")), "serve")
+
+
 class GatewayProcess:
     """The running Gateway; `log` is what it printed so far."""
 
@@ -42,6 +45,7 @@ def gateway_process(
     *,
     environment: dict[str, str] | None = None,
     port: int | None = None,
+    workers: int = 1,
 ) -> Iterator[GatewayProcess]:
     """Serve `config` from `folder` on `port`, or a free one, of loopback."""
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -49,7 +53,7 @@ def gateway_process(
     log_path = folder / "gateway.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("deerflow")), "serve", "--port", str(port)],
+            [*_SERVE, "--port", str(port), "--workers", str(workers)],
             cwd=folder,
             env={**os.environ, **(environment or {})},
             stdout=log,
