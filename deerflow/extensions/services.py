@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 
@@ -56,15 +59,8 @@ class RunningServices:
         """Enter one service and wait, without limit, until its `start` has ended either way."""
         life = _ServiceLife(source, service, deps, self._diagnostics)
         self._lives.append(life)
-        entered = monotonic()
-        while not life.started.done():
-            await asyncio.wait((life.started,), timeout=warn_every_seconds)
-            if not life.started.done():
-                seconds = monotonic() - entered
-                logger.warning(
-                    "Extension %s: service start() has been running for %.1fs; the host waits for it",
-                    *(source, seconds),
-                )
+        with _named_while_it_starts(source, warn_every_seconds):
+            await asyncio.wait((life.started,))
         life.raise_fatal()
 
     async def stop(self) -> None:
@@ -83,6 +79,25 @@ class RunningServices:
                 stopped.append(self._lives.pop())
                 await stopped[-1].stop(self._stop_timeout_seconds)
         return stopped
+
+
+@contextmanager
+def _named_while_it_starts(source: str, every_seconds: float) -> Iterator[None]:
+    """Warn from a thread: a start that blocks the event loop would hold up the loop's own timers."""
+    over, entered = Event(), monotonic()
+
+    def warn() -> None:
+        while not over.wait(every_seconds):
+            logger.warning(
+                "Extension %s: service start() has been running for %.1fs; the host waits for it",
+                *(source, monotonic() - entered),
+            )
+
+    Thread(target=warn, name=f"extensions:start of {source}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 class _ServiceLife:
