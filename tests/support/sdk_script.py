@@ -68,9 +68,13 @@ class Play:
             answer = {"error": error.response.status_code}
         except Exception as error:
             answer = {"error": type(error).__name__}
+        self.note(name, answer)
+        return answer
+
+    def note(self, name: str, answer: Any) -> None:
+        """Note an answer without what differs from one playing to the next."""
         assert name not in self.answers, f"two steps are called {name}"
         self.answers[name] = self._comparable(answer)
-        return answer
 
     async def events(self, name: str, parts: Any) -> list[Any]:
         """Read a stream to its end, and note its events."""
