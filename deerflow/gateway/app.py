@@ -39,6 +39,7 @@ from deerflow.gateway.routes import (
     thread_protocol,
     thread_runs,
     thread_state,
+    thread_stream,
     threads,
 )
 from deerflow.gateway.web_page import page_router, public_page_paths
@@ -83,7 +84,7 @@ def create_app(config: AppConfig | str | os.PathLike[str] | Mapping[str, Any] | 
 
 def host_routes(*, with_users: bool = True) -> list[BaseRoute]:
     """The host's own routes, those first that are asked for most: a request tries one after the other."""
-    of_threads = (thread_runs, threads, thread_state, thread_protocol, files)
+    of_threads = (thread_runs, threads, thread_state, thread_stream, thread_protocol, files)
     resources = (*of_threads, stateless_runs, assistants, store, system, auth)
     routers = [resource.router for resource in resources]
     if with_users:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
 from deerflow.gateway.protocol_namespaces import Namespaces
+from deerflow.gateway.thread_numbers import ThreadNumbers
 from deerflow.runs.event_log import RunEvent
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import GRAPH_ID
@@ -24,13 +25,6 @@ Json = dict[str, Any]
 Namespace = tuple[str, ...]
 
 INTERRUPT: Final = "__interrupt__"
-# A run's numbers begin at its moment, 2**13 for each millisecond: 34 years fit into a JavaScript number.
-_FIRST_MOMENT: Final = datetime(2025, 1, 1, tzinfo=UTC)
-_NUMBERS_PER_MS: Final = 2**13
-# How many events of the protocol one event of a run may become without moving the next.
-_NUMBERS_PER_EVENT: Final = 2**4
-_IDS_PER_ATTEMPT: Final = 1_000_000_000
-_NUMBERS_PER_ATTEMPT: Final = 2**24
 _ENDS: Final = ("completed", "failed", "interrupted")
 _LIFECYCLE_OF: Final = {
     RunStatus.PENDING: "running",
@@ -84,15 +78,12 @@ class _Told:
 
 
 class RunTranslator:
-    """What one run's events are in the protocol. To be given all of them, in order.
+    """What one run's events are in the protocol. To be given all of them, in order."""
 
-    `after` is the number of the last event before the run.
-    """
-
-    def __init__(self, run_id: str, created_at: datetime, *, after: int = 0) -> None:
+    def __init__(self, run_id: str, created_at: datetime, numbers: ThreadNumbers | None = None) -> None:
         self._run_id = run_id
-        self._base = _number_of(created_at)
-        self.last_seq = after
+        self._created_at = created_at
+        self._numbers = numbers or ThreadNumbers()
         self._asked: set[str] = set()
         self._checkpoints: set[str] = set()
         self._error: str | None = None
@@ -114,14 +105,11 @@ class RunTranslator:
         at_ms = event.at_ms or time.time_ns() // 1_000_000
         numbered = []
         for index, told in enumerate(self._told(event)):
-            self.last_seq = max(self.last_seq + 1, self._base + _order(event.id) + index)
+            seq = self._numbers.next(self._created_at, event.id, index)
             own_id = f"{self._run_id}:{event.id}" + (f".{index}" if index else "")
             event_id = own_id if told.name is None else f"synth:{self._run_id}:{told.name}"
-            numbered.append(
-                ProtocolEvent(
-                    told.channel, told.namespace, told.data, event_id, self.last_seq, at_ms, told.node
-                )
-            )
+            where = (told.channel, told.namespace)
+            numbered.append(ProtocolEvent(*where, told.data, event_id, seq, at_ms, told.node))
         return numbered
 
     def _told(self, event: RunEvent) -> Iterator[_Told]:
@@ -239,12 +227,3 @@ def _tool_message(namespace: Namespace, data: Any) -> Iterator[_Told]:
     finished = {**block, "event": "content-block-finish", "content": {"type": "text", "text": text}}
     for told in (start, block, grown, finished, {"event": "message-finish", "metadata": {}}):
         yield _Told("messages", (*namespace, f"tools:{call_id}"), told)
-
-
-def _number_of(moment: datetime) -> int:
-    return int((moment - _FIRST_MOMENT).total_seconds() * 1000) * _NUMBERS_PER_MS
-
-
-def _order(event_id: int) -> int:
-    attempt, count = divmod(event_id, _IDS_PER_ATTEMPT)
-    return attempt * _NUMBERS_PER_ATTEMPT + count * _NUMBERS_PER_EVENT

@@ -10,6 +10,7 @@ from deerflow.gateway import sse
 from deerflow.gateway.protocol_events import ProtocolEvent, RunTranslator
 from deerflow.gateway.protocol_filter import EventStreamBody
 from deerflow.gateway.thread_feed import Part, ThreadFeed
+from deerflow.gateway.thread_numbers import ThreadNumbers
 
 
 async def protocol_frames(
@@ -31,6 +32,7 @@ class _Translation:
     """The runs of a thread, one after the other."""
 
     def __init__(self) -> None:
+        self._numbers = ThreadNumbers()
         self._run_id: str | None = None
         self._translator: RunTranslator | None = None
 
@@ -38,9 +40,8 @@ class _Translation:
         if part.run is None:
             return []
         if self._translator is None or self._run_id != part.run.run_id:
-            after = 0 if self._translator is None else self._translator.last_seq
             self._run_id = part.run.run_id
-            self._translator = RunTranslator(part.run.run_id, part.run.created_at, after=after)
+            self._translator = RunTranslator(part.run.run_id, part.run.created_at, self._numbers)
         return [told for event in part.events for told in self._translator.events(event)]
 
 

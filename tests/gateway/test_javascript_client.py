@@ -1,34 +1,45 @@
-"""LangGraph's JavaScript client against a Gateway with users."""
+"""LangGraph's JavaScript client, in both of its protocols, against a Gateway with users."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.gateway_process import gateway_process
 from support.hosts import DELEGATE_TWICE
+from support.langgraph_dev import langgraph_dev
 from support.node import client_folder, run_script
 from support.sdk_script import RULES
 
+MODEL = {"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": [DELEGATE_TWICE, *RULES]}
+CONFIG = {"models": [MODEL], "shutdown": {"drain_seconds": 0.2}}
+
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the script of every verb found."""
-    installed = client_folder()
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address of a Gateway, and a user's token."""
+    client_folder()
     folder = tmp_path_factory.mktemp("gateway")
-    model = {
-        "name": "scripted",
-        "use": "deerflow.models:ScriptedChatModel",
-        "rules": [DELEGATE_TWICE, *RULES],
-    }
-    config = {"models": [model], "auth": {"mode": "users"}, "shutdown": {"drain_seconds": 0.2}}
-    with gateway_process(folder, config) as gateway:
+    with gateway_process(folder, {**CONFIG, "auth": {"mode": "users"}}) as process:
         add = [str(Path(sys.executable).with_name("deerflow")), "users", "add", "js"]
         token = subprocess.run(add, cwd=folder, capture_output=True, text=True, check=True, timeout=60).stdout
-        return run_script(installed, "verbs.mjs", gateway.url, token.strip())
+        yield process.url, token.strip()
+
+
+@pytest.fixture(scope="module")
+def found(gateway: tuple[str, str]) -> Any:
+    """What the script of every verb found."""
+    return run_script(client_folder(), "verbs.mjs", *gateway)
+
+
+@pytest.fixture(scope="module")
+def newer(gateway: tuple[str, str]) -> Any:
+    """What the script of the newer protocol found."""
+    return run_script(client_folder(), "protocol.mjs", *gateway)
 
 
 def test_assistants(found: Any) -> None:
@@ -88,3 +99,53 @@ def test_store(found: Any) -> None:
         "namespaces": [["notes", "js"]],
         "deleted": None,
     }
+
+
+def test_newer_protocol_streams_messages_and_state(newer: Any) -> None:
+    assert newer["chat"] == {
+        "output": "echo: hello",
+        "run": "string",
+        "messages": [["echo: hello", 2]],
+        "tools": [],
+    }
+    assert newer["conversation"] == {
+        "lifecycle": ["running", "completed", "running", "completed"],
+        "answers": [1, 2, 3, 4],
+    }
+    assert newer["joined"] == ["metadata", "updates", "metadata"]
+
+
+def test_newer_protocol_streams_delegations(newer: Any) -> None:
+    delegations = dict(newer["delegations"])
+    assert delegations.pop("output").startswith("joined: Task Succeeded")
+    assert delegations == {
+        "started": 2,
+        "finished": 2,
+        "messages": 4,
+        "namespaces": ["", "tools:call-1", "tools:call-2"],
+        "rising": True,
+        "ids": True,
+    }
+
+
+def test_newer_protocol_asks_and_is_answered(newer: Any) -> None:
+    approvals = dict(newer["approvals"])
+    assert approvals.pop("answer").startswith("written: created")
+    assert approvals == {
+        "interrupted": True,
+        "asked": "write_file",
+        "lifecycle": ["running", "interrupted", "running", "completed"],
+        "tools": ["tool-started", "tool-finished"],
+    }
+    assert newer["failures"] == {
+        "lifecycle": ["running", "failed"],
+        "answer": "no_such_interrupt",
+        "unknown": "unknown_command",
+    }
+
+
+def test_newer_protocol_is_read_alike_from_langgraphs_server(newer: Any, tmp_path: Path) -> None:
+    environment = {"DEER_FLOW_HOME": str(tmp_path / "home")}
+    with langgraph_dev(tmp_path, CONFIG, environment=environment) as dev:
+        theirs = run_script(client_folder(), "protocol.mjs", dev.url)
+    assert {name: newer[name] for name in theirs} == theirs

@@ -6,6 +6,7 @@ const [apiUrl, token] = process.argv.slice(2);
 const defaultHeaders = token ? { Authorization: `Bearer ${token}` } : {};
 const client = new Client({ apiUrl, apiKey: null, defaultHeaders, callerOptions: { maxRetries: 0 } });
 const assistantId = "lead_agent";
+const APPROVING = { configurable: { approve_tools: ["write_file"] } };
 const found = {};
 
 const said = (content) => ({ messages: [{ role: "user", content }] });
@@ -65,7 +66,7 @@ async function delegations() {
 
 async function approvals() {
   const thread = client.threads.stream({ assistantId });
-  await thread.run.start({ input: said("ask"), config: { configurable: { approve_tools: ["write_file"] } } });
+  await thread.run.start({ input: said("ask"), config: APPROVING });
   await thread.output;
   const [interrupt] = thread.interrupts;
   found.approvals = { interrupted: thread.interrupted, asked: interrupt.payload.action_requests[0].name };
@@ -75,6 +76,7 @@ async function approvals() {
     interrupt_id: interrupt.interruptId,
     namespace: interrupt.namespace,
     response: { decisions: [{ type: "approve" }] },
+    config: APPROVING,
   });
   const seen = await ended;
   found.approvals.lifecycle = seen.filter((e) => e.method === "lifecycle").map((e) => e.params.data.event);
@@ -100,6 +102,22 @@ async function conversation() {
   await again.close();
 }
 
+// The older protocol's stream of a thread.
+async function joined() {
+  const { thread_id: id } = await client.threads.create();
+  const names = [];
+  const reading = (async () => {
+    for await (const part of client.threads.joinStream(id, { streamMode: "run_modes" })) {
+      names.push(part.event);
+      if (part.data?.status === "run_done") return;
+    }
+  })();
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await client.runs.create(id, assistantId, { input: said("hello"), streamMode: "updates", streamResumable: true });
+  await reading;
+  found.joined = names;
+}
+
 async function failures() {
   const thread = client.threads.stream({ assistantId });
   const events = await thread.subscribe({ channels: ["lifecycle"] });
@@ -121,11 +139,9 @@ async function failures() {
   await thread.close();
 }
 
-for (const part of [chat, delegations, approvals, conversation, failures]) {
-  await Promise.race([
-    part(),
-    new Promise((_, reject) => setTimeout(() => reject(new Error(`${part.name} takes too long: ${JSON.stringify(found)}`)), 20000).unref()),
-  ]);
+for (const part of [chat, delegations, approvals, conversation, joined, failures]) {
+  const late = new Error(`${part.name} takes too long, after ${JSON.stringify(found)}`);
+  await Promise.race([part(), new Promise((_, reject) => setTimeout(reject, 60_000, late))]);
 }
 console.log(JSON.stringify(found));
 process.exit(0);

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-import orjson
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
+from deerflow.errors import ConflictError, NotFoundError
 from deerflow.gateway.answers import (
     ACCEPTED,
     ANY_JSON,
@@ -34,7 +33,7 @@ from deerflow.gateway.following import (
 )
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import Limit, Offset
-from deerflow.gateway.parameters import RunId, ThreadId
+from deerflow.gateway.parameters import RunId, ThreadId, listed_modes
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.gateway.selection import selected
@@ -126,7 +125,7 @@ async def join_stream(
     """The events of a run after `Last-Event-ID`; without it what comes from now on."""
     after_id = parse_last_event_id(last_event_id)
     run = await find_run(request, thread_id, run_id)
-    following = Following(after_id, _stream_modes(stream_mode), is_bound=cancel_on_disconnect)
+    following = Following(after_id, listed_modes(stream_mode), is_bound=cancel_on_disconnect)
     return stream_run(request, run, following)
 
 
@@ -183,17 +182,3 @@ async def run_owner(request: Request, thread_id: str) -> str | None:
     if visible_to(request) not in (None, thread.user_id):
         raise NotFoundError(f"there is no thread {thread_id}")
     return thread.user_id
-
-
-def _stream_modes(given: list[str] | None) -> list[str]:
-    """Modes may be repeated, or stand in one parameter as a JSON list."""
-    modes = [mode for mode in given or [] if mode]
-    if len(modes) == 1 and modes[0].startswith("["):
-        try:
-            listed = orjson.loads(modes[0])
-        except orjson.JSONDecodeError:
-            listed = None
-        if not isinstance(listed, list) or not all(isinstance(mode, str) for mode in listed):
-            raise InvalidRequestError("stream_mode: names of stream modes are needed, or a JSON list of them")
-        return listed
-    return modes

@@ -18,6 +18,7 @@ from deerflow.gateway.run_bodies import CheckpointBody, checkpoint_id_of
 from deerflow.gateway.selection import selected_state
 from deerflow.gateway.shapes import checkpoint_json, state_json
 from deerflow.gateway.thread_bodies import HistoryBody, StateAtBody, StateUpdateBody
+from deerflow.gateway.thread_frames import tell_state_update
 from deerflow.runs.request import checked_id
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/{thread_id}")
@@ -62,6 +63,7 @@ async def update(request: Request, thread_id: ThreadId, body: StateUpdateBody) -
     config = await host_of(request).states.update(
         thread, body.values, as_node=body.as_node, checkpoint_id=checkpoint_id
     )
+    await tell_state_update(request, thread.thread_id)
     checkpoint = checkpoint_json(config)
     return JsonResponse(
         {
