@@ -13,9 +13,9 @@ from axonx.task.cluster.connection import ClusterPlace, open_client
 from axonx.task.cluster.errors import ClusterError
 from axonx.task.cluster.frames import QUEUE_FRAMES, FrameKind, WorkerOrder, cancel_name, inbox_name
 from axonx.task.cluster.remote import run_in_worker
-from axonx.task.cluster.remote_run import RemoteRun
+from axonx.task.cluster.remote_run import RemoteRun, connection_lost
 from axonx.task.identity import new_run_id
-from axonx.task.runner import WorkerExit, WorkerLaunch
+from axonx.task.runner import WorkerLaunch
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -109,7 +109,7 @@ class ClusterLink:
     def _lose(self, reason: str) -> None:
         self._lost = True
         for run in list(self._runs.values()):
-            run.finish(WorkerExit(1, f"The connection to the Dask cluster was lost: {reason}"))
+            run.finish(connection_lost(reason))
 
 
 async def _stop(asyncio_task: asyncio.Task[None]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Event, Future, Queue
+from distributed.client import FutureCancelledError
 
 from axonx.task.cluster.files import FileReceiver, input_files, send_files
 from axonx.task.cluster.frames import ALIVE_SECONDS, TAKEN, FrameKind, cancel_name
@@ -140,11 +141,19 @@ class RemoteRun:
     async def _watch_future(self) -> None:
         try:
             answer = await self._future
+        except FutureCancelledError as error:
+            lost = error.reason == "scheduler-connection-lost"
+            self.finish(connection_lost(error) if lost else WorkerExit(1, f"Dask dropped the run: {error}"))
         except Exception as error:  # noqa: BLE001 - Dask raises what happened in the worker, or to it
             self.finish(WorkerExit(1, f"Dask could not run the Task: {describe_error(error)}"))
         else:
             if answer == TAKEN:
                 self.lose_worker()
+
+
+def connection_lost(reason: object) -> WorkerExit:
+    """How runs end of which nobody will hear again."""
+    return WorkerExit(1, f"The connection to the Dask cluster was lost: {reason}")
 
 
 def _as_told(current: TaskMetadata, *, told: TaskMetadata, host: str) -> TaskMetadata:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,13 @@ async def manager(
         yield manager_of(app)
 
 
+@pytest.fixture(scope="module")
+def doomed_cluster() -> Iterator[RunningCluster]:
+    """Two Dask workers, one for each Task, for tests that end parts of it."""
+    with running_cluster(workers=2) as cluster:
+        yield cluster
+
+
 async def test_a_cluster_of_ones_own_runs_tasks_and_is_gone_with_the_application(
     nothing_leaks: None, tmp_path: Path
 ):
@@ -56,10 +63,10 @@ async def test_a_cluster_of_ones_own_runs_tasks_and_is_gone_with_the_application
 
 
 async def test_a_task_whose_dask_worker_is_lost_has_failed_and_is_not_begun_again(
-    dask_cluster: RunningCluster, tmp_path: Path
+    doomed_cluster: RunningCluster, tmp_path: Path
 ):
     starts = tmp_path / "starts"
-    async with application(tmp_path, runner=at(dask_cluster), environment={"STARTS": str(starts)}) as app:
+    async with application(tmp_path, runner=at(doomed_cluster), environment={"STARTS": str(starts)}) as app:
         manager = manager_of(app)
         handle, pid = await sleeping(manager, "count_the_start_and_sleep")
         address = (await manager.get_status(handle.task_id)).host
@@ -75,22 +82,24 @@ async def test_a_task_whose_dask_worker_is_lost_has_failed_and_is_not_begun_agai
         assert starts.read_text() == "x"
 
 
-async def test_a_scheduler_that_is_lost_ends_its_runs_and_refuses_new_ones(tmp_path: Path):
-    with running_cluster(workers=1) as cluster:
-        runner = at(cluster, connect_timeout_seconds=0.5)
-        async with application(tmp_path, runner=runner) as app:
-            manager = manager_of(app)
-            handle, _ = await sleeping(manager)
-            cluster.kill()
+async def test_a_scheduler_that_is_lost_ends_its_runs_and_refuses_new_ones(
+    doomed_cluster: RunningCluster, tmp_path: Path
+):
+    async with application(tmp_path, runner=at(doomed_cluster, connect_timeout_seconds=0.5)) as app:
+        manager = manager_of(app)
+        handle, _ = await sleeping(manager)
+        doomed_cluster.kill()
 
-            record = await ended(manager, handle)
+        record = await ended(manager, handle)
 
-            assert (record.state, record.exit_code) == (TaskState.FAILED, 1)
-            assert record.error.startswith("The connection to the Dask cluster was lost: ")
-            with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {cluster.address} within"):
-                await manager.submit("repeat_word", {"task_name": "one"})
-            refused = await manager.get_status("etl#repeat_word#one")
-            assert refused.error.startswith("Task worker could not be started: No Dask scheduler answers")
+        assert (record.state, record.exit_code) == (TaskState.FAILED, 1)
+        assert record.error.startswith("The connection to the Dask cluster was lost: ")
+        with pytest.raises(
+            ClusterError, match=f"No Dask scheduler answers at {doomed_cluster.address} within"
+        ):
+            await manager.submit("repeat_word", {"task_name": "one"})
+        refused = await manager.get_status("etl#repeat_word#one")
+        assert refused.error.startswith("Task worker could not be started: No Dask scheduler answers")
 
 
 async def test_an_application_without_its_cluster_does_not_start(nothing_leaks: None, tmp_path: Path):
