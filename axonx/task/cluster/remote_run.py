@@ -97,6 +97,8 @@ class RemoteRun:
             asyncio_task.cancel()
             await asyncio.gather(asyncio_task, return_exceptions=True)
         await asyncio.to_thread(self._files.discard)
+        if self._future.client.status != "running":  # nobody is there to forget it
+            return
         if not self._future.done():
             await self._future.cancel()
         await self._inbox.get(batch=True)
