@@ -52,8 +52,8 @@ class Assembler:
         self.config = config
         self.catalogue = subagent_catalogue(config)
         self.capacity = SubagentCapacity(config.subagents)
-        self.tracing = tracing
-        self.system_models = SystemModels(config, tracing)
+        self.system_models = SystemModels(config)
+        self.tracing: Tracing | None = None
         self._checkpointer = checkpointer
         self._lead_only = tuple(middlewares)
         self._application = application_middlewares(config)
@@ -63,10 +63,17 @@ class Assembler:
         self._lock = threading.Lock()
         self._tools: list[OwnedTool] = []
         self.add_tools(configured_tools(config))
+        self.trace_with(tracing)
 
     def add_tools(self, tools: Sequence[OwnedTool]) -> None:
         """Offer further tools to agents that are built from now on; a taken name stays its owner's."""
         self._tools = one_per_name([*self._tools, *tools], self._complaints.warn, taken=self._reserved)
+        with self._lock:
+            self._kept.clear()
+
+    def trace_with(self, tracing: Tracing | None) -> None:
+        """Make spans of the calls of agents that are built from now on, and of the host's own."""
+        self.tracing = self.system_models.tracing = tracing
         with self._lock:
             self._kept.clear()
 

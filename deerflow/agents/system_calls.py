@@ -55,9 +55,9 @@ class SystemCall:
 class SystemModels:
     """The chat models of system calls, each built once, off the event loop."""
 
-    def __init__(self, config: AppConfig, tracing: Tracing | None = None) -> None:
+    def __init__(self, config: AppConfig) -> None:
+        self.tracing: Tracing | None = None
         self._config = config
-        self._tracing = tracing
         self._built: dict[str, BaseChatModel] = {}
 
     async def answer(self, call: SystemCall) -> AIMessage:
@@ -74,7 +74,7 @@ class SystemModels:
         return await self._ask(model, call)
 
     async def _ask(self, model: BaseChatModel, call: SystemCall) -> AIMessage:
-        tracing = self._tracing
+        tracing = self.tracing
         if tracing is None:
             return await model.ainvoke(list(call.messages), _invoke_config(call))
         ids = {} if call.scope is None else ids_of(call.scope)

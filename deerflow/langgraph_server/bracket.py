@@ -13,11 +13,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateUpdate
 
+from deerflow.agents.agent_spans import agent_start, ids_of, note_usage
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
 from deerflow.errors import ConflictError
 from deerflow.extensions.lifecycle import TaskHooks
-from deerflow.runs.request import cleaned
+from deerflow.runs.request import GRAPH_ID, cleaned
+from deerflow.tracing import Tracing
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -43,15 +45,27 @@ class BracketedGraph(ServedGraph):
     """The graph of one run. The scope belongs to this object, which the server made for that run alone, so no
     key that a caller writes can replace it; the server copies the object by its attributes."""
 
-    def __init__(self, *, scope: RunScope, **attributes: Any) -> None:
+    def __init__(self, *, scope: RunScope, tracing: Tracing | None = None, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.scope = scope
+        self.tracing = tracing
 
     async def astream(
         self, input: Any, config: Any = None, *, context: Any = None, **arguments: Any
     ) -> AsyncIterator[Any]:
         """Stream the run between `on_task_start` and `on_task_stop`."""
         scope = self._scope_for(input)
+        parts = self._bracketed(scope, input, config, context, arguments)
+        if self.tracing is not None:
+            start = agent_start(scope.task_info.agent_name or GRAPH_ID, ids_of(scope))
+            parts = self.tracing.streamed(start, parts, lambda span: note_usage(span, scope))
+        async with aclosing(parts) as stream:
+            async for part in stream:
+                yield part
+
+    async def _bracketed(
+        self, scope: RunScope, input: Any, config: Any, context: Any, arguments: Mapping[str, Any]
+    ) -> AsyncGenerator[Any]:
         caller = context if isinstance(context, Mapping) else {}
         outcome = TaskOutcome.FAILED
         hooks = TaskHooks(scope.snapshot, scope.task_store, scope.task_info)

@@ -36,7 +36,7 @@ async def lead_agent(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Asy
         user = runtime.user
         scope = server.scope(run_id, thread_id, options, None if user is None else user.identity)
         assembly = await server.assembler.lead(scope.snapshot, options)
-        yield BracketedGraph.around(assembly.graph, scope=scope)
+        yield BracketedGraph.around(assembly.graph, scope=scope, tracing=server.assembler.tracing)
 
 
 async def _graph(server: DevServer, options: RequestOptions) -> Graph:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 
 from deerflow_extension_api import ExtensionRuntimeDeps, TaskInfo
@@ -23,6 +23,7 @@ from deerflow.extensions.notification_loop import NotificationLoop, register_not
 from deerflow.extensions.policy import lead_policy
 from deerflow.extensions.services import RunningServices, start_services
 from deerflow.models import warn_of_missing_models
+from deerflow.tracing import open_tracing
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +56,19 @@ class DevServer:
         loop = register_notification_loop(snapshot=self.loaded)
         deps = ExtensionRuntimeDeps(app_store=self.loaded.app_store, policy=lead_policy(self.config))
         try:
-            with costs_told():
-                async with open_mcp_tools(self.config.mcp, offer_later=self.assembler.add_tools) as tools:
-                    self.assembler.add_tools(tools)
-                    await asyncio.to_thread(warn_of_missing_models, self.config)
-                    services = await start_services(self.loaded, deps)
-                    self._ready.set_result(None)
-                    try:
-                        yield
-                    finally:
-                        self._ready = Future()
-                        await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
+            async with AsyncExitStack() as stack:
+                stack.enter_context(costs_told())
+                self.assembler.trace_with(await stack.enter_async_context(open_tracing(self.config.tracing)))
+                tools = open_mcp_tools(self.config.mcp, offer_later=self.assembler.add_tools)
+                self.assembler.add_tools(await stack.enter_async_context(tools))
+                await asyncio.to_thread(warn_of_missing_models, self.config)
+                services = await start_services(self.loaded, deps)
+                self._ready.set_result(None)
+                try:
+                    yield
+                finally:
+                    self._ready = Future()
+                    await uninterrupted(self._shut_down(loop, services), name="LangGraph server shutdown")
         finally:
             loop.release()
 

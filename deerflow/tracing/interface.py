@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from deerflow.extensions.outcomes import HookOutcome
+
+T = TypeVar("T")
 
 Value: TypeAlias = str | bool | int | float | Sequence[str]
 Attributes: TypeAlias = Mapping[str, Value | None]
@@ -47,6 +49,14 @@ class Tracing(Protocol):
         """A span around the block, below the one that is current, and current within.
 
         An error that leaves the block makes it failed; a graph that pauses or jumps does not.
+        """
+
+    def streamed(
+        self, start: SpanStart, parts: AsyncGenerator[T], note_end: Callable[[Span], None]
+    ) -> AsyncGenerator[T]:
+        """What `parts` yields, each made within a span, as in `span`; it ends with them, after `note_end`.
+
+        For generators: between two parts their consumer goes on outside of it.
         """
 
     def hook_ended(self, outcome: HookOutcome) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from langgraph.errors import GraphBubbleUp
 from opentelemetry import context, propagate, trace
@@ -16,12 +16,15 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from deerflow.extensions.diagnostics import error_text, type_name
 from deerflow.extensions.outcomes import HookOutcome
 from deerflow.tracing import names
-from deerflow.tracing.interface import Attributes, SpanStart
+from deerflow.tracing.interface import Attributes, Span, SpanStart
 
 logger = logging.getLogger(__name__)
 
 # Where a context says whose spans it holds: several hosts of a process may trace.
 _OWNER: Final = context.create_key("deerflow-tracing")
+_END: Final = object()
+
+T = TypeVar("T")
 
 
 class OtelTracing:
@@ -34,19 +37,25 @@ class OtelTracing:
     @contextmanager
     def span(self, start: SpanStart) -> Iterator[OtelSpan]:
         """As `Tracing.span`."""
-        kind = SpanKind.CLIENT if start.leaves_process else SpanKind.INTERNAL
-        span = OtelSpan(self._started(start.name, start.attributes, kind), self.with_content)
-        token = context.attach(context.set_value(_OWNER, self, trace.set_span_in_context(span.inner)))
-        try:
+        with self._begun(start) as span, self._current(span):
             yield span
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            span.fail_with(error)
-            raise
-        finally:
-            context.detach(token)
-            span.end()
+
+    async def streamed(
+        self, start: SpanStart, parts: AsyncGenerator[T], note_end: Callable[[Span], None]
+    ) -> AsyncGenerator[T]:
+        """As `Tracing.streamed`."""
+        with self._begun(start) as span:
+            try:
+                while True:
+                    with self._current(span):
+                        part = await anext(parts, _END)
+                    if part is _END:
+                        break
+                    yield cast(T, part)
+            finally:
+                with self._current(span):
+                    await parts.aclose()
+                note_end(span)
 
     def hook_ended(self, outcome: HookOutcome) -> None:
         """As `Tracing.hook_ended`."""
@@ -64,6 +73,28 @@ class OtelTracing:
         if outcome.failed:
             span.fail("hook_failed")
         span.end(now)
+
+    @contextmanager
+    def _begun(self, start: SpanStart) -> Iterator[OtelSpan]:
+        kind = SpanKind.CLIENT if start.leaves_process else SpanKind.INTERNAL
+        span = OtelSpan(self._started(start.name, start.attributes, kind), self.with_content)
+        try:
+            yield span
+        except GraphBubbleUp:
+            raise
+        except BaseException as error:
+            span.fail_with(error)
+            raise
+        finally:
+            span.end()
+
+    @contextmanager
+    def _current(self, span: OtelSpan) -> Iterator[None]:
+        token = context.attach(context.set_value(_OWNER, self, trace.set_span_in_context(span.inner)))
+        try:
+            yield
+        finally:
+            context.detach(token)
 
     def _started(
         self, name: str, attributes: Attributes, kind: SpanKind, began_at: int | None = None
@@ -100,7 +131,7 @@ class OtelSpan:
 
     def fail_with(self, error: BaseException) -> None:
         """Let it end as failed by `error`."""
-        if isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):  # whoever reads a stream may leave it
             self.fail("cancelled")
             return
         kind = type_name(error)
