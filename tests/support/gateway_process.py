@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 import yaml
 
-
 _SERVE = (str(Path(sys.executable).with_name("deerflow")), "serve")
 
 

@@ -24,7 +24,7 @@ from deerflow.runs.request import RunRequest
 
 # Forks of one server that has imported everything: a host is there in milliseconds.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["support.mortal"])
+_processes.set_forkserver_preload(["support.mortal", "support.replicas"])
 
 
 @tool
