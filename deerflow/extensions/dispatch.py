@@ -22,6 +22,7 @@ from deerflow.extensions.cancellation import (
 )
 from deerflow.extensions.diagnostics import error_text, logger
 from deerflow.extensions.hooks import call_async_hook
+from deerflow.extensions.loop_blocks import watched
 from deerflow.extensions.outcomes import record_outcome
 from deerflow.extensions.snapshot import NOTIFICATION_BUDGET_SECONDS, LoadedExtensions
 
@@ -142,7 +143,8 @@ class Dispatch:
     async def _call(self, source: str, contributor: Any) -> None:
         hook, failed = self._notification.hook, True
         try:
-            complaint = await call_async_hook(contributor, hook, *self._notification.arguments)
+            called = call_async_hook(contributor, hook, *self._notification.arguments)
+            complaint = await watched(called, source, hook)
             failed = complaint is not None
             if failed:
                 logger.error("Extension %s: %s %s", source, hook, complaint)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from deerflow.cancellation import keep_alive
 from deerflow.errors import DeerFlowError
 from deerflow.extensions.hook_threads import Lane
+from deerflow.extensions.loop_blocks import watched
 
 CANCEL_GRACE_SECONDS: Final = 0.5
 """How long the host, itself cancelled, waits for a hook to clean up; hooks that stand around it add up."""
@@ -138,10 +139,12 @@ class _AsyncSettling(HookRun):
 
 
 class TaskRun(_AsyncSettling):
-    """An async hook in an asyncio task of its own."""
+    """An async hook in an asyncio task of its own; the log names it where it holds up the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str, hook: str) -> None:
         super().__init__()
+        self._source = source
+        self._hook = hook
         self._reply: asyncio.Future[None] | None = None
 
     def start(self, call: Callable[[], Awaitable[Any]]) -> None:
@@ -173,7 +176,7 @@ class TaskRun(_AsyncSettling):
 
     async def _run(self, call: Callable[[], Awaitable[Any]]) -> None:
         try:
-            self.value = await call()
+            self.value = await watched(_awaited(call), self._source, self._hook)
         except BaseException as error:  # noqa: BLE001 - the host judges it, in its own task
             self.error = error
         self.ended = True
@@ -182,6 +185,10 @@ class TaskRun(_AsyncSettling):
     def _release(self) -> None:
         if self._reply is not None and not self._reply.done():
             self._reply.set_result(None)
+
+
+async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
+    return await call()
 
 
 class _ThreadRun(HookRun):

@@ -113,7 +113,7 @@ class IsolatedMiddleware(AgentMiddleware):
 
     def _async_run(self, hook: str) -> tuple[str, TaskRun | AsyncThreadRun]:
         if f"a{hook}" in self._functions:
-            return f"a{hook}", TaskRun()
+            return f"a{hook}", TaskRun(self.source, f"{self._isolation.class_name}.a{hook}")
         return hook, AsyncThreadRun(self._isolation.lane)
 
     def _arguments_of(self, hook: str, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
