@@ -135,10 +135,15 @@ def assemble(plan: AgentPlan) -> Assembly:
 
 
 def _warn_of_missing(plan: AgentPlan, tools: Sequence[OwnedTool]) -> None:
-    """A misspelt name would leave a tool without the approval that was meant for it."""
-    missing = set(plan.options.approve_tools) - {owned.name for owned in tools}
+    """A misspelt name leaves a tool without the approval meant for it, or an agent without its tool."""
+    names = {owned.name for owned in tools}
+    missing = set(plan.options.approve_tools) - names
     if missing and plan.context.scope is AgentScope.LEAD:
         logger.warning("approve_tools names what the agent has not: %s", ", ".join(sorted(missing)))
+    unknown = set(plan.tools.allowed or ()) - names - plan.tools.reserved.keys()
+    if unknown:
+        agent = plan.context.agent_name
+        logger.warning("the tools of agent %r name what there is not: %s", agent, ", ".join(sorted(unknown)))
 
 
 def _tracing(plan: AgentPlan) -> list[TracedCalls]:

@@ -23,3 +23,11 @@ def quoted(text: str, *, max_characters: int = 120) -> str:
     """Return `text` in quotes on one line, bounded, for a message."""
     shown = repr(valid_text(text[: max_characters + 1]))
     return shown if len(text) <= max_characters else f"{shown[:max_characters]}…'"
+
+
+def shortened(text: str, max_characters: int) -> str:
+    """Return `text`, or its beginning with a mark where it is longer."""
+    if len(text) <= max_characters:
+        return text
+    notice = "… [cut]"
+    return text[: max_characters - len(notice)] + notice

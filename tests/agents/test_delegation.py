@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from deerflow_extension_api import TaskOutcome
+from support import tools
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host, start
 
+from deerflow.agents.subagents.delegate import MAX_ERROR_CHARACTERS, MAX_TOLD_CHARACTERS
 from deerflow.runs.active import ActiveRun
 
 
@@ -175,6 +177,68 @@ async def test_a_custom_agent_has_its_own_prompt_and_tools(tmp_path: Path) -> No
     run = await _delegate(tmp_path, [_delegating(call), writing], subagents={"custom_agents": agents})
     (result,) = _results(run)
     assert "ls is not a valid tool, try one of [read_file]" in result.text
+
+
+async def test_names_that_nothing_answers_to_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sections = {
+        "agents": {"general-purpos": {"max_turns": 3}},
+        "custom_agents": {
+            "reviewer": {"description": "Reviews.", "system_prompt": "x", "tools": ["read_fil", "ls"]}
+        },
+    }
+    call = {"name": "task", "args": {"prompt": "one", "subagent_type": "reviewer"}, "id": "a"}
+    run = await _delegate(tmp_path, [_delegating(call)], subagents=sections)
+    assert _results(run)[0].status == "success"
+    assert (
+        "changes agents that there are not: general-purpos; known: general-purpose, reviewer" in caplog.text
+    )
+    assert "the tools of agent 'reviewer' name what there is not: read_fil" in caplog.text
+
+
+async def test_the_event_of_an_end_shows_so_much_of_a_result_or_an_error(tmp_path: Path) -> None:
+    long, failing = "x" * (2 * MAX_TOLD_CHARACTERS), "y" * (2 * MAX_ERROR_CHARACTERS)
+    rules = [
+        _delegating(delegation("one", "a"), delegation("two", "b")),
+        {"when": "^one", "turns": [{"text": f"begin {long} end"}]},
+        {"when": "^two", "turns": [{"error": f"{failing}\ud835"}]},
+    ]
+    run = await _delegate(tmp_path, rules)
+    (done,), (failed,) = _events(run, "task_completed"), _events(run, "task_failed")
+    assert MAX_TOLD_CHARACTERS - 10 < len(done["result"]) <= MAX_TOLD_CHARACTERS
+    assert "characters left out here; they are in the result of the tool call" in done["result"]
+    assert len(failed["error"]) == MAX_ERROR_CHARACTERS and failed["error"].endswith("… [cut]")
+    completed, other = _results(run)
+    assert "read it with read_file" in completed.text and completed.text.endswith(" end")
+    assert other.additional_kwargs["subagent_error"] == failed["error"]
+
+
+async def test_a_stopped_subagent_takes_no_further_step(tmp_path: Path) -> None:
+    tools.began.clear()
+    seen = Seen()
+    working = {
+        "when": "^one",
+        "turns": [
+            *({"tool_calls": [{"name": "wait", "args": {"name": str(n), "seconds": 0}}]} for n in range(2)),
+            {"tool_calls": [{"name": "wait", "args": {"name": "third"}}]},
+            {"tool_calls": [{"name": "wait", "args": {"name": "never", "seconds": 0}}]},
+        ],
+    }
+    with installed(recording(seen)):
+        async with scripted_host(
+            tmp_path, [_delegating(delegation("one", "a")), working], tools=[{"use": "support.tools:wait"}]
+        ) as host:
+            run = await start(host, "delegate")
+            async with asyncio.timeout(10):
+                while "third" not in tools.began:
+                    await asyncio.sleep(0.001)
+            calls = len(seen.model_stores)
+            await host.runs.stop(run.run_id)
+            await asyncio.sleep(0.05)
+    assert (tools.began, len(seen.model_stores)) == (["0", "1", "third"], calls)
+    stops = [(kind, seen.outcomes[task]) for hook, kind, task in seen.events if hook == "stop"]
+    assert stops == [("subagent", TaskOutcome.ABORTED), ("lead", TaskOutcome.ABORTED)]
 
 
 @pytest.mark.parametrize(("max_running", "rounds"), [(6, 1), (3, 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ _GENERAL_PROMPT = (
 )
 
 
+logger = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class SubagentType:
     """One kind of subagent, with what bounds each execution of it."""
@@ -35,6 +39,13 @@ def subagent_catalogue(config: AppConfig) -> Mapping[str, SubagentType]:
     section = config.subagents
     texts = {GENERAL_PURPOSE: (_GENERAL_DESCRIPTION, _GENERAL_PROMPT)}
     texts |= {name: (agent.description, agent.system_prompt) for name, agent in section.custom_agents.items()}
+    unknown = section.agents.keys() - texts.keys()
+    if unknown:
+        logger.warning(
+            "subagents.agents changes agents that there are not: %s; known: %s",
+            ", ".join(sorted(unknown)),
+            ", ".join(texts),
+        )
     return {
         name: SubagentType(name, description, prompt, section.limits_for(name))
         for name, (description, prompt) in texts.items()

@@ -20,6 +20,8 @@ from deerflow.agents.middlewares.run_limits import STOP_REASON_KEY
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.subagents.capacity import SubagentCapacity
 from deerflow.agents.subagents.catalogue import SubagentType
+from deerflow.agents.text import shortened, valid_text
+from deerflow.agents.tool_output.cutting import cut_text
 from deerflow.cancellation import settled, stop_task, uninterrupted
 from deerflow.errors import UnavailableError
 from deerflow.extensions import LoadedExtensions
@@ -32,6 +34,10 @@ Status = Literal["completed", "failed", "cancelled", "timed_out"]
 
 # How long a child that was told to stop may take before it is abandoned.
 STOP_GRACE_SECONDS = 5.0
+MAX_ERROR_CHARACTERS = 2000
+MAX_TOLD_CHARACTERS = 50_000
+"""How much of a result the event of its end shows; events are kept, and sent to every reader."""
+
 _RECURSION_LIMIT = 100_000  # turns are bounded by RunLimits, whatever number of graph steps one takes
 
 _OUTCOMES = {
@@ -182,7 +188,7 @@ async def _run(child: _Child, crew: Crew) -> DelegationResult:
         result = await _watch(child, crew)
     except Exception as error:
         logger.exception("subagent %s could not be run", child.execution_id)
-        result = DelegationResult("failed", error=f"{type(error).__name__}: {error}")
+        result = DelegationResult("failed", error=_told(error))
     finally:
         # Also when this delegation is cancelled, even twice: hooks run, tokens are counted, the end is told.
         await uninterrupted(_finish(child, result), name=f"finish subagent {child.execution_id}")
@@ -244,6 +250,10 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0][:200]
 
 
+def _told(failure: BaseException) -> str:
+    return shortened(valid_text(f"{type(failure).__name__}: {failure}"), MAX_ERROR_CHARACTERS)
+
+
 def _result_of(child: _Child, story: asyncio.Task[None], *, expired: bool) -> DelegationResult:
     status: Status = "completed"
     error: str | None = None
@@ -252,7 +262,7 @@ def _result_of(child: _Child, story: asyncio.Task[None], *, expired: bool) -> De
     elif story.cancelled():
         status, error = "failed", "it cancelled itself"
     elif (failure := story.exception()) is not None:
-        status, error = "failed", f"{type(failure).__name__}: {failure}"
+        status, error = "failed", _told(failure)
     usage = child.scope.usage.as_dict()
     return DelegationResult(status, child.answer, child.stop_reason, error, child.model_name, usage)
 
@@ -265,6 +275,8 @@ async def _finish(child: _Child, result: DelegationResult) -> None:
     if result.error is not None:
         details["error"] = result.error
     if result.status == "completed":
-        details["result"] = result.text
+        details["result"] = cut_text(
+            result.text, MAX_TOLD_CHARACTERS, "they are in the result of the tool call"
+        )
     child.order.parent.subagent_ends.append(child.emit(f"task_{result.status}", **details))
     child.over = True

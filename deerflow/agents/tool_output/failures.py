@@ -11,7 +11,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import is_invalid_resume
 from langgraph.types import Command
 
-from deerflow.agents.text import valid_text
+from deerflow.agents.text import shortened, valid_text
 from deerflow.extensions.cancellation import must_propagate
 
 MAX_FAILURE_CHARACTERS = 2000
@@ -73,11 +73,4 @@ def _text(error: BaseException, request: ToolCallRequest) -> str:
     except Exception:  # noqa: BLE001 - the error of a tool may be anything, its text too
         said = "(its text cannot be shown)"
     text = f"{request.tool_call['name']} failed: {type(error).__name__}" + (f": {said}" if said else "")
-    return _bounded(valid_text(text))
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MAX_FAILURE_CHARACTERS:
-        return text
-    notice = "… [cut]"
-    return text[: MAX_FAILURE_CHARACTERS - len(notice)] + notice
+    return shortened(valid_text(text), MAX_FAILURE_CHARACTERS)
