@@ -196,3 +196,13 @@ def test_an_application_with_local_workers_does_not_import_dask(tmp_path: Path):
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "set()\n"
+
+
+async def test_a_lost_connection_is_made_again_by_the_next_submission(
+    dask_cluster: RunningCluster, tmp_path: Path
+):
+    async with application(tmp_path, runner=at(dask_cluster)) as app:
+        runner = app.context.component("task_runner", "chosen")
+        runner._link._lose("the network was down")
+
+        assert (await act(manager_of(app), "print_lines")).state == TaskState.SUCCEEDED
