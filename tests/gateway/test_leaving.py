@@ -116,7 +116,7 @@ async def test_lost_connection_is_taken_up_where_it_broke(tmp_path: Path) -> Non
         assert [event.id for event in [*seen, *rest]] == ["1", "2", "3", "4"]
 
 
-async def test_reader_that_does_not_read_holds_no_run_back(tmp_path: Path) -> None:
+async def test_reader_that_does_not_read_holds_back_neither_the_run_nor_other_readers(tmp_path: Path) -> None:
     big = {"when": "^big", "turns": [{"text": "x" * 400_000 + " end"}]}
     config = scripted_config(tmp_path, [big], shutdown={"drain_seconds": 0.05})
     async with running_server(create_app(config)) as server:
@@ -128,8 +128,11 @@ async def test_reader_that_does_not_read_holds_no_run_back(tmp_path: Path) -> No
                 run_id = await _run_on(client, thread_id)
                 joined = await client.get(f"/threads/{thread_id}/runs/{run_id}/join")
                 assert answer(joined.json()).endswith("end")
+                path = f"/threads/{thread_id}/runs/{run_id}/stream"
+                other = parse_events((await client.get(path, headers={"Last-Event-ID": "-1"})).text)
                 events = parse_events((await response.aread()).decode())
             assert events[-1].name == "end"
+            assert other == events
 
 
 async def test_server_that_ends_stops_its_runs_and_ends_their_streams(tmp_path: Path) -> None:
