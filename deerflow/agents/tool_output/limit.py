@@ -70,7 +70,7 @@ class ToolOutputLimit(AgentMiddleware):
             if not is_fitting(content, self._limits):
                 content = cut(content, self._limits, self._kept(content, message, runtime, allowance))
             if reason := why_left_out(message.artifact, self._limits.artifact_bytes):
-                logger.warning("tool call %s: %s", message.tool_call_id, reason)
+                logger.warning("tool call %s: its artifact is left out: %s", message.tool_call_id, reason)
                 update["artifact"] = {"left_out": reason}
         if content != message.content:
             update["content"] = content
