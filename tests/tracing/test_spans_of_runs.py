@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deerflow_extension_api import TaskLifecycleContributor
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, tool
 from opentelemetry import trace
@@ -20,7 +21,7 @@ from deerflow.agents.lead import Assembler
 from deerflow.agents.tool_owners import OwnedTool, ToolOwner
 from deerflow.client import DeerFlowClient
 from deerflow.config import RequestOptions
-from deerflow.extensions import LoadedExtensions
+from deerflow.extensions import LoadedExtensions, register_notification_loop
 from deerflow.tracing import open_tracing
 from deerflow.tracing.contents import MOST_CHARACTERS
 
@@ -271,3 +272,22 @@ def test_an_embedded_run_is_below_the_span_of_whoever_asks(tmp_path: Path, spans
     first, second = spans.named(RUN)
     assert first.parent == asker.get_span_context()
     assert second.parent is None
+
+
+async def test_hooks_on_another_loop_are_below_their_run(tmp_path: Path, spans: Spans) -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    class Noting(TaskLifecycleContributor):
+        async def on_task_start(self, app_store: Any, task_store: Any, info: Any) -> None:
+            loops.add(asyncio.get_running_loop())
+
+    loaded = LoadedExtensions(task_lifecycle=(("noting:install", Noting()),))
+    registration = register_notification_loop(snapshot=loaded)
+    try:
+        with installed(loaded):
+            async with DeerFlowClient(scripted_config(tmp_path, tracing=TRACED)) as client:
+                await client.achat("hello")
+    finally:
+        registration.release()
+    assert loops == {asyncio.get_running_loop()}, "the client's runs have a loop of their own"
+    assert "extension_hook on_task_start" in [span.name for span in spans.below(spans.only(RUN))]
