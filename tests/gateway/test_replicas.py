@@ -219,7 +219,7 @@ async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
         monkeypatch.setattr(hosts, "inherit", late)
         await until(lambda: client.host.runs.find(run_id) is None)
         client.host.runs._recent.forget(run_id)
-        await leave_under_way(client.host, run_id, attempt=1)
+        await leave_under_way(client.host, run_id, attempt=1, taken_up_here=True)
         headers = [{}, {"Last-Event-ID": "-1"}, {"Last-Event-ID": "2"}]
         streams = [asyncio.create_task(client.events("GET", f"{path}/stream", headers=h)) for h in headers]
         joined = asyncio.create_task(client.get(f"{path}/join"))

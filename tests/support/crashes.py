@@ -60,8 +60,15 @@ async def settled(host: Host) -> None:
     await until(quiet, seconds=60.0)
 
 
-async def leave_under_way(host: Host, run_id: str, *, status: str = "running", **columns: Any) -> None:
-    """Make a run that has ended look as if its host had died right before it could write that down."""
+async def leave_under_way(
+    host: Host, run_id: str, *, status: str = "running", taken_up_here: bool = False, **columns: Any
+) -> None:
+    """Make a run that has ended look as if its host had died right before it could write that down.
+
+    Unless it is to be taken up here, this host takes up nothing any more, and is left to be closed.
+    """
+    if not taken_up_here:
+        host.runs.stop_accepting()
     values = {"status": status, "host_id": str(uuid4()), "stop_reason": None, "error": None, **columns}
     changes = ", ".join(f"{name} = :{name}" for name in values)
     statements = [
