@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 from support.task_managers import act, application, ended, is_gone, manager_of, persistent, sleeping, until
+from support.task_records import a_record, an_ended_process
 
 from axonx.components.job import ArtifactEvent, LogEvent, ProgressEvent
 from axonx.task import BaseTaskManager, TaskHandle, TaskState
@@ -243,3 +244,18 @@ async def test_a_run_of_another_living_service_is_left_alone_but_can_be_cancelle
         assert await manager_of(second).cancel(handle.task_id) is True
 
         assert (await ended(manager_of(first), handle)).state == TaskState.CANCELLED
+
+
+async def test_a_run_that_a_killed_service_had_in_a_cluster_is_settled_without_ending_processes_here(
+    build: partial[Any], tmp_path: Path
+):
+    me = this_process()
+    elsewhere = {"host": "tcp://10.0.0.5:9", "pid": me.pid, "process_started": me.started}
+    record = a_record("base#act#one", supervisor=an_ended_process(), state="running", **elsewhere)
+    TaskRecords(tmp_path).claim(record)
+
+    async with build(tmp_path):
+        settled = TaskRecords(tmp_path).read("base#act#one")
+
+    assert (settled.state, settled.exit_code) == (TaskState.FAILED, 1)
+    assert settled.error == "The process that ran this Task ended without a result"
