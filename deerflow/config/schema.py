@@ -28,6 +28,7 @@ from deerflow.config.limits import SubagentsConfig, TokenBudgetConfig
 from deerflow.config.mcp import McpConfig
 from deerflow.config.plugins import ExtensionSpec
 from deerflow.config.storage import DatabaseConfig, StreamConfig
+from deerflow.config.webhooks import WebhooksConfig
 
 
 class ModelRecord(Section):
@@ -199,6 +200,7 @@ class AppConfig(Section):
     stream: StreamConfig = StreamConfig()
     auth: AuthConfig = AuthConfig()
     files: FilesConfig = FilesConfig()
+    webhooks: WebhooksConfig = WebhooksConfig()
     model_retry: ModelRetryConfig = ModelRetryConfig()
     runs: RunsConfig = RunsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()

@@ -43,7 +43,9 @@ from deerflow.gateway.routes import (
     threads,
 )
 from deerflow.gateway.web_page import page_router, public_page_paths
+from deerflow.gateway.webhooks import Webhooks, open_webhooks
 from deerflow.host import HostOptions, open_host
+from deerflow.runs.active import ActiveRun
 from deerflow.tracing import incoming_trace
 
 EXPOSED_HEADERS = ("Location", "Content-Location", *PAGE_HEADERS, REQUEST_ID_HEADER)
@@ -124,13 +126,23 @@ def _public_paths(config: AppConfig) -> frozenset[str]:
 
 
 def _lifespan_of(config: AppConfig, loaded: LoadedExtensions, metrics: Metrics) -> Any:
-    options = HostOptions(services_of=loaded, owns_notification_loop=True, on_run_end=metrics.count_run)
+    def options(webhooks: Webhooks | None) -> HostOptions:
+        def on_run_end(run: ActiveRun) -> None:
+            metrics.count_run(run)
+            if webhooks is not None:
+                webhooks.on_run_end(run)
+
+        return HostOptions(services_of=loaded, owns_notification_loop=True, on_run_end=on_run_end)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         release = listen_to_outcomes(metrics.count_hook)
         try:
-            async with open_host(config, options) as host:
+            # The ends of runs that the host stops at its own end are told, too.
+            async with (
+                open_webhooks(config.webhooks) as webhooks,
+                open_host(config, options(webhooks)) as host,
+            ):
                 app.state.system_assistant = await system_assistant(host)
                 app.state.host = host
                 metrics.watch(host)

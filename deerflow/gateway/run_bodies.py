@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from deerflow.errors import InvalidRequestError
 from deerflow.gateway.options import known_config, known_options, options_in
+from deerflow.gateway.webhook_addresses import MAX_URL_CHARS
 from deerflow.persistence.assistants import AssistantRecord
 from deerflow.runs.request import RunRequest, checked_id
 
@@ -16,7 +17,7 @@ MAX_DELAY_SECONDS = 7 * 24 * 3600
 StreamMode = Literal[
     "values", "updates", "messages", "messages-tuple", "custom", "debug", "tasks", "checkpoints"
 ]
-_NOT_ON_OFFER = ("webhook", "feedback_keys", "langsmith_tracer", "strict_resume")
+_NOT_ON_OFFER = ("feedback_keys", "langsmith_tracer", "strict_resume")
 
 NodeNames = Literal["*"] | list[str]
 Object = dict[str, Any]
@@ -74,7 +75,7 @@ class RunBody(BaseModel):
     durability: Literal["sync", "async", "exit"] | None = None
     checkpoint_during: bool | None = None
     strict_resume: bool | None = None
-    webhook: str | None = None
+    webhook: Annotated[str, Field(max_length=MAX_URL_CHARS)] | None = None
     feedback_keys: list[str] | None = None
     langsmith_tracer: Object | None = None
 
@@ -119,6 +120,7 @@ def run_request(body: RunBody, thread_id: str, user_id: str | None, assistant: A
         if_not_exists=body.if_not_exists or "reject",
         durability=_durability(body),
         after_seconds=body.after_seconds or 0.0,
+        webhook=body.webhook,
     )
 
 

@@ -26,7 +26,8 @@ class RunRequest:
     """One run as it was asked for. `input=None` without a command goes on from the last checkpoint.
 
     `stream_modes` are LangGraph's names, with `messages-tuple` for its `messages`. `user_id` is the caller,
-    `None` where the host has no users. The thread of a `temporary` run is removed at its end.
+    `None` where the host has no users. The thread of a `temporary` run is removed at its end. `webhook` is a
+    URL that is told of the end.
     """
 
     thread_id: str
@@ -48,6 +49,7 @@ class RunRequest:
     durability: Literal["sync", "async", "exit"] | None = None
     after_seconds: float = 0.0
     temporary: bool = False
+    webhook: str | None = None
 
     @property
     def resumed(self) -> bool:

@@ -24,6 +24,7 @@ def record_of(request: RunRequest, *, host_id: str) -> RunRecord:
         "durability": request.durability,
         "after_seconds": request.after_seconds or None,
         "temporary": request.temporary or None,
+        "webhook": request.webhook,
     }
     ids = {"graph_id": GRAPH_ID, "assistant_id": request.assistant_id}
     return RunRecord(
@@ -60,4 +61,5 @@ def request_of(record: RunRecord) -> RunRequest:
         durability=kwargs.get("durability"),
         after_seconds=max(0.0, (kwargs.get("after_seconds") or 0.0) - passed_seconds),
         temporary=bool(kwargs.get("temporary")),
+        webhook=kwargs.get("webhook"),
     )

@@ -118,7 +118,7 @@ def test_script_calls_every_verb_of_the_client(both: tuple[dict[str, Any], dict[
     assert len(both[0]) > 100
 
 
-# The Gateway has no stream of a whole thread.
+# Streams of threads have tests of their own.
 NOT_PLAYED = {"threads.join_stream", "threads.stream"}
 
 

@@ -22,6 +22,7 @@ from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.routes.thread_runs import STOP_REASONS, CancelAction, created
 from deerflow.gateway.run_bodies import StatelessRunBody, run_request
 from deerflow.gateway.shapes import run_json
+from deerflow.gateway.webhook_addresses import check_webhook
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import checked_id
 
@@ -82,6 +83,7 @@ async def _start(request: Request, body: StatelessRunBody) -> ActiveRun:
     if body.command is not None and body.command.resume is not None:
         raise HTTPException(400, "command.resume: name the thread whose run is to go on")
     assistant = await assistant_of(request, body.assistant_id)
+    check_webhook(body.webhook, host_of(request).config.webhooks)
     asked = run_request(body, str(uuid4()), owner_of(request), assistant)
     is_temporary = body.on_completion != "keep"
     durability = asked.durability or ("exit" if is_temporary else None)

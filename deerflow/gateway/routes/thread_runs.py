@@ -39,6 +39,7 @@ from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.gateway.selection import selected
 from deerflow.gateway.shapes import run_json
 from deerflow.gateway.sse import parse_last_event_id
+from deerflow.gateway.webhook_addresses import check_webhook
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import ROLLBACK, was_stopped
 from deerflow.runs.recent import EndedRun
@@ -167,6 +168,7 @@ def _check_was_stopped(run: AnyRun, action: CancelAction) -> None:
 async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
     thread_id = checked_id(thread_id, "thread_id")
     assistant = await assistant_of(request, body.assistant_id)
+    check_webhook(body.webhook, host_of(request).config.webhooks)
     asked = run_request(body, thread_id, await run_owner(request, thread_id), assistant)
     return await host_of(request).runs.start(asked)
 
