@@ -12,6 +12,7 @@ _PARTS = (
     "embedded",
     "http",
     "starting",
+    "workers",
 )
 
 

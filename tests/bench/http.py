@@ -34,7 +34,7 @@ def run(rounds: int = 60) -> None:
         with httpx.Client(timeout=30) as client:
             pair = compare(lambda: _one(client, ours), lambda: _one(client, bare), rounds=rounds)
         show("HTTP run on a new thread / bare FastAPI", pair, "<= 1.5")
-        pairs = [(asyncio.run(_many(ours)), asyncio.run(_many(bare))) for _ in range(5)]
+        pairs = [(asyncio.run(many(ours)), asyncio.run(many(bare))) for _ in range(5)]
     ratios = sorted(a / b for a, b in pairs)
     ours_rate, bare_rate = (sorted(column)[2] for column in zip(*pairs, strict=True))
     print(
@@ -49,7 +49,8 @@ def _one(client: httpx.Client, url: str) -> None:
     assert response.status_code == 200 and "echo: hello" in response.text, response.text
 
 
-async def _many(url: str, *, at_once: int = 16, total: int = 160) -> float:
+async def many(url: str, *, at_once: int = 16, total: int = 160) -> float:
+    """Runs per second of so many clients."""
     async with httpx.AsyncClient(timeout=60) as client:
         slots = asyncio.Semaphore(at_once)
 
@@ -80,23 +81,29 @@ def _start_and_stop() -> None:
 @contextmanager
 def _served(target: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as home:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         environment = {**os.environ, "BENCH_HOME": home, "BENCH_RULES": json.dumps(_RULES)}
         command = [sys.executable, "-m", "uvicorn", target, "--port", str(port), "--log-level", "warning"]
         process = subprocess.Popen([*command, "--no-access-log"], env=environment)
         url = f"http://127.0.0.1:{port}"
         try:
-            _wait_until_up(url, process)
+            wait_until_up(url, process)
             yield url
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(20)
 
 
-def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_up(url: str, process: subprocess.Popen[bytes], *, seconds: float = 60) -> None:
+    """Return once the server answers; raises where it ends before."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
             if httpx.get(f"{url}/ok").status_code == 200:
