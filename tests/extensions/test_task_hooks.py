@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -86,3 +87,22 @@ async def test_who_was_skipped_at_the_start_is_told_of_the_stop_within_a_budget_
     await hooks.stop(TaskOutcome.COMPLETED)
     assert first.told == ["start", "stop completed"]
     assert second.told == ["stop completed"]
+
+
+async def test_who_could_not_be_told_of_the_start_in_time_is_told_of_the_stop() -> None:
+    noting, entered, free = Noting(), threading.Event(), threading.Event()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    registration = register_notification_loop(loop)
+    loop.call_soon_threadsafe(lambda: (entered.set(), free.wait(60)))
+    await asyncio.to_thread(entered.wait, 60)
+    hooks = _hooks(noting, notification_budget_seconds=0.05)
+    await hooks.start()
+    free.set()
+    registration.release()
+    await hooks.stop(TaskOutcome.COMPLETED)
+    loop.call_soon_threadsafe(loop.stop)
+    await asyncio.to_thread(thread.join, 60)
+    loop.close()
+    assert noting.told == ["stop completed"]
