@@ -1,4 +1,4 @@
-"""The span of a run, from its turn on the thread to its last step of finishing."""
+"""The span of a run: how it waited for its thread, was carried out, and finished."""
 
 from __future__ import annotations
 

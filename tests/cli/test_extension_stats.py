@@ -30,6 +30,7 @@ from deerflow.extensions import reset_loaded_extensions
 from deerflow.gateway.app import create_app
 from deerflow.gateway.credentials import new_token
 from deerflow.gateway.serve import DEFAULT_HOST, DEFAULT_PORT
+from deerflow.kit import running
 from deerflow.persistence import Accounts, open_database
 
 
@@ -158,12 +159,17 @@ def test_where_no_gateway_answers_the_error_says_where_it_looked(
         (404, b"", "has no metrics (status 404)"),
         (302, b"", "has no metrics (status 302)"),
         (200, b"<html> {", "sends no metrics that can be read"),
-        (200, b"# nothing\n" * 2_000_000, "sends more than any Gateway has to tell"),
+        (200, b"# nothing\n" * 2_000, "sends more than any Gateway has to tell"),
     ],
 )
 def test_what_is_no_gateway_is_named(
-    status: int, body: bytes, message: str, capsys: pytest.CaptureFixture[str]
+    status: int,
+    body: bytes,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(running, "MOST_BYTES", 10_000)
     with something(status, body) as url:
         assert run(["extensions", "stats", "--url", url]) == 1
     error = capsys.readouterr().err
