@@ -343,6 +343,30 @@ def test_the_client_answers(tmp_path: Path) -> None:
     assert (tmp_path / "threads" / thread_id / "workspace" / "a").exists()
 
 
+@pytest.mark.parametrize(
+    ("decisions", "written"),
+    [
+        ([APPROVE, APPROVE], {"a", "b"}),
+        ([REJECT, edit("write_file", path="c", content="y")], {"c"}),
+    ],
+)
+def test_a_client_that_comes_later_answers(
+    tmp_path: Path, decisions: list[dict[str, Any]], written: set[str]
+) -> None:
+    thread_id = str(uuid4())
+    config = scripted_config(tmp_path, [TWO_WRITES], tools=CONFIGURED, database={"backend": "sqlite"})
+    with DeerFlowClient(config) as client, pytest.raises(RunInterruptedError) as asked:
+        client.chat("do it", thread_id=thread_id, **WRITES_NEED_APPROVAL)
+    (question,) = asked.value.interrupts
+    with DeerFlowClient(config) as client:
+        text = client.resume({question["id"]: decided(*decisions)}, thread_id=thread_id)
+        assert text.startswith("after: ")
+        assert client.chat("hello", thread_id=thread_id) == "echo: hello"
+    folder = tmp_path / "threads" / thread_id / "workspace"
+    assert {path.name for path in folder.iterdir()} == written
+    assert len(tools.threads) == 1
+
+
 def test_the_clients_stream_goes_on_with_the_answer(tmp_path: Path) -> None:
     thread_id = str(uuid4())
     with DeerFlowClient(scripted_config(tmp_path, [rule(asking("one"))], tools=CONFIGURED)) as client:

@@ -156,6 +156,34 @@ async def test_an_answer_goes_on_under_the_options_of_the_question(
     assert len(ended["messages"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        ({"type": "reject", "message": "not today"}, "not today"),
+        ({"type": "respond", "message": "done already"}, "after: done already"),
+        (
+            {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b", "content": "y"}}},
+            "created 'b'",
+        ),
+    ],
+    ids=["reject", "respond", "edit"],
+)
+async def test_a_person_may_reject_answer_or_edit_a_call(
+    client: LangGraphClient, served: Served, decision: dict[str, Any], said: str
+) -> None:
+    options: Any = {"approve_tools": ["write_file"]}
+    thread_id = (await client.threads.create())["thread_id"]
+    waiting: Any = await client.runs.wait(thread_id, "lead_agent", input=_message("write"), context=options)
+    listed = await client.threads.get_state(thread_id)
+    assert [one["id"] for one in listed["interrupts"]] == [one["id"] for one in waiting["__interrupt__"]]
+    answer: Any = {"resume": {"decisions": [decision]}}
+    ended: Any = await client.runs.wait(thread_id, "lead_agent", command=answer, context=options)
+    assert said in ended["messages"][-1]["content"]
+    home = served.journal_path.parent / "home" / "threads" / thread_id / "workspace"
+    assert (home / "b").exists() is (decision["type"] == "edit")
+    assert not (home / "a.txt").exists()
+
+
 async def test_reads_start_nothing(client: LangGraphClient, served: Served) -> None:
     thread_id, _, _ = await _run(client, "hello")
     before = read_journal(served.journal_path)
