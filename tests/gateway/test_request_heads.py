@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import orjson
 import pytest
-from support.gateways import running_server
+from support.gateways import SLOW, running_server, said
 from support.hosts import scripted_config
 
+from deerflow.gateway import request_heads
 from deerflow.gateway.app import create_app
 from deerflow.gateway.request_heads import MAX_HEAD_BYTES
 
@@ -19,7 +21,8 @@ KIB = 1024
 
 @asynccontextmanager
 async def _port(home: Path) -> AsyncIterator[int]:
-    async with running_server(create_app(scripted_config(home, shutdown={"drain_seconds": 0.01}))) as server:
+    config = scripted_config(home, shutdown={"drain_seconds": 0.01})
+    async with running_server(create_app(config)) as server:
         yield int(server.url.rpartition(":")[2])
 
 
@@ -91,3 +94,30 @@ async def test_large_bodies_and_long_heads_within_the_limit_pass(tmp_path: Path)
     async with _port(tmp_path) as port:
         parts = [head, *(body[start : start + 32 * KIB] for start in range(0, len(body), 32 * KIB))]
         assert (await _answer(port, parts)).startswith("HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("parts", [[], [LINE], [b"G"]], ids=["nothing", "half a head", "a letter"])
+async def test_heads_that_do_not_come_to_their_end_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: Sequence[bytes]
+) -> None:
+    monkeypatch.setattr(request_heads, "HEAD_SECONDS", 0.05)
+    async with _port(tmp_path) as port:
+        assert await _answer(port, parts) == ""
+
+
+async def test_a_request_that_came_whole_may_take_its_time(tmp_path: Path) -> None:
+    config = scripted_config(tmp_path, [SLOW], shutdown={"drain_seconds": 0.01})
+    async with running_server(create_app(config)) as server:
+        port = int(server.url.rpartition(":")[2])
+        _, silent = await asyncio.open_connection("127.0.0.1", port)
+        _, asking = await asyncio.open_connection("127.0.0.1", port)
+        body = orjson.dumps(said("slow"))
+        asking.write(b"POST /runs/wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        asking.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        async with asyncio.timeout(20):
+            while not server.host.runs.active():
+                await asyncio.sleep(0.01)
+        waits = [connection._head_timer is not None for connection in server.server.server_state.connections]
+        assert sorted(waits) == [False, True]
+        for writer in (silent, asking):
+            writer.close()
