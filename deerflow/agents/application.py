@@ -7,11 +7,13 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import BaseTool
+from pydantic import ValidationError
 
 from deerflow.agents.tool_owners import ALLOWED_NAMES, OwnedTool, ToolOwner, is_tool_name
 from deerflow.agents.tool_sides import both_sided
+from deerflow.config.problems import dotted
 from deerflow.config.reference import import_reference
-from deerflow.config.schema import AppConfig
+from deerflow.config.schema import AppConfig, ToolRecord
 from deerflow.errors import ConfigError
 
 Middleware = AgentMiddleware[Any, Any]
@@ -35,10 +37,14 @@ def configured_tools(config: AppConfig) -> list[OwnedTool]:
     for index, record in enumerate(config.tools):
         where = f"tools[{index}].use"
         found = import_reference(record.use, where=where, example="my_package.tools:search")
+        if isinstance(found, type) and issubclass(found, BaseTool):
+            found = _tool_of(found, record, where)
+        elif record.config:
+            raise ConfigError(f"tools[{index}].config: {record.use!r} is no class; take the keys out")
         if not isinstance(found, BaseTool):
             raise ConfigError(
                 f"{where}: {record.use!r} is a {type(found).__name__}; "
-                "name a LangChain tool, for example a function under @tool"
+                "name a LangChain tool, for example a function under @tool, or a class of tools"
             )
         if not is_tool_name(found.name):
             raise ConfigError(
@@ -47,6 +53,19 @@ def configured_tools(config: AppConfig) -> list[OwnedTool]:
         owner = ToolOwner(f"tools[{index}] ({record.use})", "config")
         tools.append(OwnedTool(both_sided(found), owner))
     return tools
+
+
+def _tool_of(tool_class: type[BaseTool], record: ToolRecord, where: str) -> BaseTool:
+    keys = ", ".join(record.config) or "none"
+    try:
+        return tool_class(**record.fresh_kwargs())
+    except ValidationError as error:  # its own text would show values, which may be secret
+        problems = error.errors(include_url=False, include_input=False)
+        said = "; ".join(f"{dotted(problem['loc'])}: {problem['msg']}" for problem in problems)
+        raise ConfigError(f"{where}: {record.use!r} refuses its keys ({keys}): {said}") from error
+    except Exception as error:  # a class of anyone's may fail in any way
+        said = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{where}: {record.use!r} cannot be made of its keys ({keys}): {said}") from error
 
 
 def _instance(where: str, use: str, middleware_class: type[Middleware]) -> Middleware:

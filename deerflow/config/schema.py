@@ -52,9 +52,17 @@ OFFLINE_MODEL = ModelRecord(name="offline", use="deerflow.models:ScriptedChatMod
 
 
 class ToolRecord(Section):
-    """One tool of the operator's own: `use` names a LangChain tool as `module:attribute`."""
+    """One tool of the operator's own: `use` names a LangChain tool, or a class of one, as `module:attribute`.
+
+    `config` holds the keyword arguments of a class.
+    """
 
     use: Text
+    config: dict[str, Any] = Field(default_factory=dict)
+
+    def fresh_kwargs(self) -> dict[str, Any]:
+        """Return the keyword arguments as a copy that its receiver may change at any depth."""
+        return {key: own_copy(value) for key, value in self.config.items()}
 
 
 class ContextSize(Section):

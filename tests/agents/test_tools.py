@@ -27,7 +27,7 @@ from support.hosts import answer, delegation, finished, scripted_config, scripte
 from deerflow.agents.lead import Assembler
 from deerflow.errors import ConfigError
 from deerflow.extensions import LoadedExtensions
-from deerflow.host import HostOptions
+from deerflow.host import HostOptions, open_host
 
 USES = "support.tools:"
 
@@ -237,3 +237,27 @@ async def test_a_misspelt_name_of_a_tool_to_approve_is_told(
     async with scripted_host(tmp_path) as host:
         await finished(host, "hello", context={"approve_tools": ["write_flie", "write_file"]})
     assert "approve_tools names what the agent has not: write_flie" in caplog.text
+
+
+async def test_a_class_of_tools_is_made_of_its_keys_for_each_host(tmp_path: Path) -> None:
+    record = {"use": "support.tools:Greeter", "config": {"greeting": "Hello", "marks": ["?"]}}
+    config = scripted_config(tmp_path, [calling("greet")], tools=[record])
+    for _ in range(2):
+        async with open_host(config, HostOptions(drain_seconds=0.0)) as host:
+            assert answer(await finished(host, "use")) == "Hello, ?!"
+
+
+@pytest.mark.parametrize(
+    ("use", "keys", "said"),
+    [
+        ("Greeter", {}, "tools[0].use: 'support.tools:Greeter' refuses its keys (none): greeting: Field req"),
+        ("Greeter", {"greeting": ["secret"]}, "refuses its keys (greeting): greeting: Input should be"),
+        ("search", {"greeting": "secret"}, "tools[0].config: 'support.tools:search' is no class; take the"),
+    ],
+)
+def test_keys_that_do_not_fit_a_class_of_tools_are_named_without_their_values(
+    tmp_path: Path, use: str, keys: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Assembler(scripted_config(tmp_path, tools=[{"use": f"support.tools:{use}", "config": keys}]))
+    assert said in str(refused.value) and "secret" not in str(refused.value)

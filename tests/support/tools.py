@@ -12,6 +12,7 @@ from langchain_core.callbacks import CallbackManagerForToolRun
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.types import interrupt
+from pydantic import Field
 
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 threads: list[str] = []
@@ -42,17 +43,6 @@ async def wait(name: str = "", seconds: float = 30.0) -> str:
 
 began: list[str] = []
 """Names that `wait` was called with, as it began."""
-
-
-gate = asyncio.Event()
-"""What `pass_gate` waits for; a test puts one of its own here, as it belongs to one loop."""
-
-
-@tool
-async def pass_gate() -> str:
-    """Wait until a test opens the gate."""
-    await gate.wait()
-    return "passed"
 
 
 meeting = threading.Barrier(25, timeout=20)
@@ -166,6 +156,19 @@ class Lookup(BaseTool):
 
 
 lookup = Lookup()
+
+
+class Greeter(BaseTool):
+    """A class of tools, with keys of its own."""
+
+    name: str = "greet"
+    description: str = "Greet."
+    greeting: str
+    marks: list[str] = Field(default_factory=list)
+
+    def _run(self, name: str = "") -> str:
+        self.marks.append("!")
+        return f"{self.greeting}, {name}{''.join(self.marks)}"
 
 
 def _named(name: str, says: str) -> BaseTool:
