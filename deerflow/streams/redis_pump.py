@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 NAME: Final = b"name"
 PAYLOAD: Final = b"payload"
+AT_MS: Final = b"at_ms"
 
 LIVE_SECONDS: Final = 24 * 60 * 60
 """What a stream lasts without a further event: longer than any host that will still write is silent."""
@@ -32,6 +33,11 @@ _KNOWN_ALREADY: Final = "equal or smaller"
 
 
 _Command = tuple[Any, ...]
+
+
+def _fields(event: RunEvent) -> tuple[Any, ...]:
+    moment = () if event.at_ms is None else (AT_MS, event.at_ms)
+    return (NAME, event.name, PAYLOAD, event.payload, *moment)
 
 
 def key_of(prefix: str, run_id: str) -> str:
@@ -58,9 +64,7 @@ class _Feed:
 
     def commands(self, events: Sequence[RunEvent], now_seconds: float) -> list[_Command]:
         """What Redis is to do with `events`, and with the stream that they go to."""
-        commands: list[_Command] = [
-            ("XADD", self.key, f"{event.id}-0", NAME, event.name, PAYLOAD, event.payload) for event in events
-        ]
+        commands: list[_Command] = [("XADD", self.key, f"{event.id}-0", *_fields(event)) for event in events]
         dropped_before = self.log.dropped_before
         if dropped_before != self.trimmed_before:  # the stream is as long, and as heavy, as the log
             commands.append(("XTRIM", self.key, "MINID", "~", f"{dropped_before}-0"))

@@ -17,7 +17,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import MaxConnectionsError, RedisError
 
 from deerflow.cancellation import stop_task
 from deerflow.config.storage import StreamConfig
@@ -25,7 +25,7 @@ from deerflow.errors import ConfigError
 from deerflow.runs.event_log import EventLog, RunEvent
 from deerflow.runs.relay import RelayError
 from deerflow.streams.outages import Outages
-from deerflow.streams.redis_pump import NAME, PAYLOAD, RedisPump, key_of
+from deerflow.streams.redis_pump import AT_MS, NAME, PAYLOAD, RedisPump, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class RedisRelay:
         self._prefix = prefix
         self._pump = pump
         self._outages = outages
+        self._is_full = False
 
     def carry(self, run_id: str, log: EventLog) -> None:
         self._pump.carry(run_id, log)
@@ -73,6 +74,7 @@ class RedisRelay:
             found: Any = await self._client.xread({key: f"{after_id}-0"}, count=READ_EVENTS, block=wait_ms)
         except (RedisError, OSError) as error:
             raise self._away(error) from None
+        self._outages.answered()
         return [_event(entry) for _, entries in found for entry in entries]
 
     async def newest(self, run_id: str) -> RunEvent | None:
@@ -83,13 +85,19 @@ class RedisRelay:
         return _event(entries[0]) if entries else None
 
     def _away(self, error: Exception) -> RelayError:
+        if not isinstance(error, MaxConnectionsError):
+            self._outages.failed(error)
+        elif not self._is_full:
+            self._is_full = True
+            logger.warning("%d streams of other hosts are followed here; further readers wait", MAX_READERS)
         return RelayError(f"Redis at {self._outages.address} did not answer: {self._outages.text_of(error)}")
 
 
 def _event(entry: Sequence[Any]) -> RunEvent:
     entry_id: bytes = entry[0]
     fields: Mapping[bytes, bytes] = entry[1]
-    return RunEvent(int(entry_id.partition(b"-")[0]), fields[NAME].decode(), fields[PAYLOAD])
+    at_ms = int(fields[AT_MS]) if AT_MS in fields else None
+    return RunEvent(int(entry_id.partition(b"-")[0]), fields[NAME].decode(), fields[PAYLOAD], at_ms)
 
 
 def _client(config: StreamConfig, connections: int) -> Redis:

@@ -13,6 +13,7 @@ from support.crashes import leave_under_way, until
 from support.gateways import ASKING, FAILING, SLOW, GatewayClient, answer, said, serving
 from support.hosts import DELEGATE_TWICE, scripted_config
 from support.redis_server import RedisServer
+from support.users import serving_users, users_app
 
 from deerflow.gateway.app import create_app
 from deerflow.runs.event_log import IDS_PER_ATTEMPT
@@ -21,6 +22,8 @@ from deerflow.runs.record import RunRecord
 STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.4, "text": "one two three"}]}
 BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}, "runs": {"lease_seconds": 1.0}}
 PARAMS = [pytest.param(True, marks=pytest.mark.redis, id="redis"), pytest.param(False, id="records")]
+
+USERS: Any = {"ann": {}, "bob": {}, "root": {"admin": True, "admin_token": True}}
 
 Replicas = tuple[GatewayClient, GatewayClient]
 
@@ -174,6 +177,35 @@ async def test_a_temporary_run_is_followed_through_the_other(replicas: Replicas)
     )
     assert events[-1].name == "end"
     assert joined.status_code == 200 and joined.json()
+
+
+@pytest.mark.redis
+async def test_owners_are_the_same_at_both(tmp_path: Path, redis_server: RedisServer) -> None:
+    stream = {"backend": "redis", "url": redis_server.url}
+    apps = [users_app(tmp_path, [STEPS], stream=stream, **BRIEF) for _ in range(2)]
+    async with serving_users(apps[0]) as first, serving_users(apps[1]) as second:
+        ann, bob, root = [await first.add(name, **rights) for name, rights in USERS.items()]
+        here = first.client(ann)
+        thread_id = await here.thread()
+        run_id = await here.start(thread_id, "step")
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        stranger = second.client(bob)
+        for method, suffix in (
+            ("GET", ""),
+            ("GET", "/stream"),
+            ("GET", "/join"),
+            ("POST", "/cancel"),
+            ("DELETE", ""),
+        ):
+            assert (await stranger.request(method, path + suffix)).status_code == 404, suffix
+        assert (await second.client().get(f"{path}/stream")).status_code == 401
+        for token in (ann, root):
+            events = await second.client(token).events(
+                "GET", f"{path}/stream", headers={"Last-Event-ID": "-1"}
+            )
+            assert (events[0].name, events[-1].name) == ("metadata", "end")
+        assert answer((await second.client(ann).get(f"{path}/join")).json()) == "one two three"
+        assert (await stranger.get(f"{path}/stream", headers={"Last-Event-ID": "-1"})).status_code == 404
 
 
 @pytest.mark.redis

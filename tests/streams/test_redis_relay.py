@@ -45,7 +45,8 @@ async def test_events_arrive_under_their_ids_with_their_bytes(redis_server: Redi
         writer.carry(run_id, log)
         waiting = asyncio.create_task(reader.read(run_id, 0, wait_seconds=2.0))
         log.publish("values", {"text": "schön \x00"})
-        assert [event.payload for event in await waiting] == [event.payload for event in log.after(0)]
+        ((told_event,), (published,)) = await waiting, log.after(0)
+        assert (told_event, told_event.at_ms) == (published, published.at_ms)
         log.publish("end", {})
         log.close()
         assert await told(reader, run_id, 2) == [(1, "values"), (2, "end")]
