@@ -13,6 +13,7 @@ from support import tools
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host, start
 
+from deerflow.agents.subagents import delegate
 from deerflow.agents.subagents.delegate import MAX_ERROR_CHARACTERS, MAX_TOLD_CHARACTERS
 from deerflow.runs.active import ActiveRun
 
@@ -49,6 +50,34 @@ async def test_a_subagent_that_takes_too_long_times_out_and_the_lead_goes_on(tmp
     assert (result.status, result.additional_kwargs["subagent_status"]) == ("error", "timed_out")
     assert seen.outcomes["a"] is TaskOutcome.FAILED
     assert len(_events(run, "task_timed_out")) == 1
+
+
+async def test_a_subagent_that_ignores_its_cancellation_is_abandoned_visibly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(delegate, "STOP_GRACE_SECONDS", 0.05)
+    insisting = {
+        "when": "^one",
+        "turns": [{"tool_calls": [{"name": "insist", "args": {}}]}, {"text": "late"}],
+    }
+    rules = [_delegating(delegation("one", "a")), insisting]
+    sections: dict[str, Any] = {
+        "subagents": {"timeout_seconds": 0.1, "max_running": 1},
+        "tools": [{"use": "support.tools:insist"}],
+    }
+    async with scripted_host(tmp_path, rules, **sections) as host:
+        before = asyncio.all_tasks()
+        run = await finished(host, "delegate", stream_modes=("custom",))
+        assert host.assembler.capacity.running == 0
+        (ended,) = _events(run, "task_timed_out")
+        tools.let_go.set()
+        async with asyncio.timeout(10):
+            while asyncio.all_tasks() - before:
+                await asyncio.sleep(0.01)
+    assert "it ignored its cancellation and may still be at work" in _results(run)[0].text
+    assert ended["error"] == _results(run)[0].additional_kwargs["subagent_error"]
+    assert "ignored its cancellation and was abandoned" in caplog.text
+    assert _events(run, "task_completed") == []
 
 
 async def test_turns_are_capped_with_the_work_done_so_far(tmp_path: Path) -> None:

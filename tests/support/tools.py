@@ -45,6 +45,21 @@ began: list[str] = []
 """Names that `wait` was called with, as it began."""
 
 
+let_go = threading.Event()
+"""What `insist` waits for, however often it is cancelled."""
+
+
+@tool
+async def insist() -> str:
+    """Wait, whoever cancels."""
+    while not let_go.is_set():
+        try:
+            await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            began.append("cancelled")
+    return "insisted"
+
+
 meeting = threading.Barrier(25, timeout=20)
 
 

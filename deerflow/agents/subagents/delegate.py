@@ -202,12 +202,14 @@ async def _watch(child: _Child, crew: Crew) -> DelegationResult:
     context.run(var_child_runnable_config.set, None)
     name = f"subagent {child.kind.name} {child.execution_id}"
     story = asyncio.create_task(_converse(child, crew), name=name, context=context)
+    ended = True
     try:
         expired = not await settled(story, timeout_seconds=child.kind.limits.timeout_seconds)
     finally:
         if not story.done():
-            await uninterrupted(stop_task(story, grace_seconds=STOP_GRACE_SECONDS), name=f"stop {name}")
-    return _result_of(child, story, expired=expired)
+            stopping = stop_task(story, grace_seconds=STOP_GRACE_SECONDS)
+            ended = await uninterrupted(stopping, name=f"stop {name}")
+    return _timed_out(child, ended=ended) if expired else _result_of(child, story)
 
 
 async def _converse(child: _Child, crew: Crew) -> None:
@@ -254,15 +256,21 @@ def _told(failure: BaseException) -> str:
     return shortened(valid_text(f"{type(failure).__name__}: {failure}"), MAX_ERROR_CHARACTERS)
 
 
-def _result_of(child: _Child, story: asyncio.Task[None], *, expired: bool) -> DelegationResult:
-    status: Status = "completed"
-    error: str | None = None
-    if expired:
-        status, error = "timed_out", f"no result within {child.kind.limits.timeout_seconds:g} s"
-    elif story.cancelled():
-        status, error = "failed", "it cancelled itself"
-    elif (failure := story.exception()) is not None:
-        status, error = "failed", _told(failure)
+def _timed_out(child: _Child, *, ended: bool) -> DelegationResult:
+    error = f"no result within {child.kind.limits.timeout_seconds:g} s"
+    if not ended:
+        error += "; it ignored its cancellation and may still be at work"
+    return _result(child, "timed_out", error)
+
+
+def _result_of(child: _Child, story: asyncio.Task[None]) -> DelegationResult:
+    if story.cancelled():
+        return _result(child, "failed", "it cancelled itself")
+    failure = story.exception()
+    return _result(child, "completed") if failure is None else _result(child, "failed", _told(failure))
+
+
+def _result(child: _Child, status: Status, error: str | None = None) -> DelegationResult:
     usage = child.scope.usage.as_dict()
     return DelegationResult(status, child.answer, child.stop_reason, error, child.model_name, usage)
 
