@@ -165,7 +165,9 @@ class EventReader:
         self._log = log
         self._claimed = after_id or log.id_before_first
         # An id that was never given out comes from another log: of this one nothing is known to be read.
-        self._position = self._claimed if self._claimed <= log.last_id else 0
+        # Where it comes from that of an heir, nothing of this one is to be read any more.
+        is_heirs = self._claimed > log.id_before_first + IDS_PER_ATTEMPT
+        self._position = self._claimed if is_heirs or self._claimed <= log.last_id else 0
 
     async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
         """The next events, at most 64, with a gap marker before them where some were missed.

@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from deerflow.runs.event_log import MAX_EVENTS, EventLog, EventReader, RunEvent, gap_marker
+from deerflow.runs.event_log import (
+    IDS_PER_ATTEMPT,
+    MAX_EVENTS,
+    EventLog,
+    EventReader,
+    RunEvent,
+    gap_marker,
+)
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import ACTIVE_STATUSES, RunRecord, RunStatus
 from deerflow.runs.relay import RelayError
@@ -96,29 +103,31 @@ class ForeignReader:
         newest_id = 0 if newest is None else newest.id or 0
         if self._after_id is None:
             return newest_id - 1 if newest is not None and newest.name == "end" else newest_id
-        return self._after_id if self._after_id <= newest_id + MAX_EVENTS else 0
+        was_given_out = self._after_id <= newest_id + MAX_EVENTS
+        return self._after_id if was_given_out or _attempt(self._after_id) > _attempt(newest_id) else 0
 
     def _seen(self, events: list[RunEvent]) -> list[RunEvent]:
-        if not events:
-            return []
         # Differs from the position where the client came with an id that was never given out.
         claimed = self._position or self._after_id
-        first = events[0].id or 0
-        self._position = events[-1].id
-        self._over = events[-1].name == "end"
-        missed = claimed is not None and first != claimed + 1
-        return [gap_marker(claimed or 0, first), *events] if missed else events
+        told: list[RunEvent] = []
+        for event in events:
+            if claimed is not None and event.id != claimed + 1:
+                told.append(gap_marker(claimed, event.id))
+            told.append(event)
+            self._position = claimed = event.id
+            self._over = event.name == "end"
+        return told
 
     async def _from_record(self) -> list[RunEvent]:
         """The end, where the record has it and the relay does not bring it in time."""
         if not await self._has_ended() or self._find(self._record.run_id) is not None:
             return []
         newest = await self._newest()
-        if newest is not None and newest.name == "end":
+        if newest is not None and newest.name == "end" and (self._position or 0) >= (newest.id or 0):
             self._over = True  # the client had everything before it came
             return []
         if newest is not None and time.monotonic() - self._ended_at_seconds < self._grace_seconds:
-            self._patience_seconds = PAUSE_SECONDS
+            self._patience_seconds = PAUSE_SECONDS  # the end is there by now, or may still come
             return []
         self._over = True
         seen = self._position or self._after_id
@@ -143,6 +152,10 @@ class ForeignReader:
             return None if self._relay is None else await self._relay.newest(self._record.run_id)
         except RelayError:
             return None
+
+
+def _attempt(event_id: int) -> int:
+    return max(0, event_id - 1) // IDS_PER_ATTEMPT
 
 
 def _end_of(run: RunRecord) -> Mapping[str, Any]:

@@ -63,6 +63,7 @@ def check_went_on(parts: list[Any], number: int) -> None:
     assert names[0] == "metadata" and names[-1] == "end", names
     assert names.count("end") == 1 and parts[-1].data["status"] == "success", parts[-1]
     assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2]
+    assert names[names.index("metadata", 1) - 1] == "gap"
     last_values = [part.data for part in parts if part.event == "values"][-1]
     assert last_values["messages"][-1]["content"] == f"done: run{number}"
     ids = ids_of(parts)

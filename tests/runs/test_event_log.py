@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from deerflow.runs.event_log import EventLog, EventReader, RunEvent
+from deerflow.runs.event_log import IDS_PER_ATTEMPT, EventLog, EventReader, RunEvent
 
 
 async def _read(log: EventLog, after_id: int | None) -> list[RunEvent]:
@@ -137,6 +137,36 @@ async def test_an_id_from_another_log_is_answered_with_a_gap_and_everything_ther
     events = [event async for event in _rest(reader)]
     assert events[0].data == {"after": 50, "next": 1}
     assert [event.data for event in events[1:]] == list(range(60))
+
+
+async def test_ids_of_a_later_attempt_lie_above_all_before() -> None:
+    log = EventLog(attempt=3)
+    for number in range(2):
+        log.publish("values", number)
+    log.close()
+    first = 2 * IDS_PER_ATTEMPT + 1
+    assert [event.id async for event in log.subscribe(0)] == [first, first + 1]
+    events = [event async for event in log.subscribe(7)]
+    assert events[0].data == {"after": 7, "next": first}
+    assert [event.id for event in events[1:]] == [first, first + 1]
+
+
+async def test_who_has_seen_the_next_attempt_reads_nothing_of_the_former_one() -> None:
+    log = EventLog(attempt=1)
+    reader = log.reader(IDS_PER_ATTEMPT + 3)
+    log.publish("values", "late")
+    assert await reader.next(timeout_seconds=0.01) == []
+    log.close()
+    assert await reader.next() is None
+
+
+async def test_a_log_tells_whoever_wants_to_know_that_it_changed() -> None:
+    log, told = EventLog(max_events=2), []
+    log.on_change = lambda: told.append((log.last_id, log.dropped_before, log.closed))
+    for number in range(3):
+        log.publish("values", number)
+    log.close()
+    assert told == [(1, None, False), (2, None, False), (3, 2, False), (3, 2, True)]
 
 
 async def test_a_reader_with_a_time_limit_gets_nothing_while_nothing_comes() -> None:
