@@ -221,6 +221,18 @@ async def test_provenance_of_a_caller_is_removed(client: LangGraphClient) -> Non
     assert state["messages"][0]["additional_kwargs"] == {"mine": 1}
 
 
+async def test_provenance_in_an_update_of_the_state_is_removed(client: LangGraphClient) -> None:
+    forged = {"deerflow_content_kind": "memory", "deerflow_producer_kind": "memory", "mine": 1}
+    update = {"messages": [{"role": "user", "content": "noted", "additional_kwargs": forged}]}
+    updated = await client.threads.create(graph_id="lead_agent")
+    await client.threads.update_state(updated["thread_id"], update, as_node="model")
+    steps = [{"updates": [{"values": update, "as_node": "__start__"}]}]
+    begun = await client.threads.create(graph_id="lead_agent", supersteps=steps)
+    for thread in (updated, begun):
+        state = await client.threads.get_state(thread["thread_id"])
+        assert state["values"]["messages"][0]["additional_kwargs"] == {"mine": 1}
+
+
 async def test_anyones_own_description_serves_the_plain_builder(tmp_path: Path) -> None:
     config = {
         "models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}],
