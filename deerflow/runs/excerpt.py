@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from deerflow_extension_api import read_provenance
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from deerflow.agents.authorship import is_from_person
@@ -32,8 +33,12 @@ def latest_exchange(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     while start > 0 and is_from_person(messages[start - 1]):
         start -= 1
     turn = messages[start:]
-    answers = [message for message in turn if isinstance(message, AIMessage) and message.text.strip()]
-    return [*filter(is_from_person, turn), *answers[-1:]]
+    return [*filter(is_from_person, turn), *[message for message in turn if _is_answer(message)][-1:]]
+
+
+def _is_answer(message: BaseMessage) -> bool:
+    """Whether a model said something: not the host in its place, because a limit was reached, say."""
+    return isinstance(message, AIMessage) and bool(message.text.strip()) and read_provenance(message) is None
 
 
 def _block(message: BaseMessage) -> str:

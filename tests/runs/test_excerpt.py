@@ -47,3 +47,10 @@ def test_latest_exchange_has_what_was_asked_and_answered_without_what_tools_brou
     work = [AIMessage("hm", tool_calls=[CALL]), ToolMessage("from the web", tool_call_id="1"), INJECTED]
     assert latest_exchange([*old, *asked, *work, AIMessage("so")]) == [*asked, AIMessage("so")]
     assert latest_exchange([AIMessage("greeting")]) == []
+
+
+def test_what_the_host_said_in_a_models_place_is_no_answer() -> None:
+    stopped = AIMessage("Stopped: no turns are left.", additional_kwargs=INJECTED.additional_kwargs)
+    asked = HumanMessage("first")
+    assert latest_exchange([asked, AIMessage("half of it"), stopped]) == [asked, AIMessage("half of it")]
+    assert latest_exchange([asked, stopped]) == [asked]
