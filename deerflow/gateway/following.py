@@ -20,6 +20,7 @@ from deerflow.gateway.shapes import interrupt_json
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.event_log import EventReader
 from deerflow.runs.foreign import ForeignReader
+from deerflow.runs.left import LeftRun
 from deerflow.runs.recent import EndedRun
 from deerflow.runs.record import ACTIVE_STATUSES, RunRecord
 from deerflow.runs.request import checked_id
@@ -28,6 +29,7 @@ from deerflow.runs.service import RunService
 
 # How often the record of another host's run is looked at by those who wait for what it comes to.
 POLL_SECONDS = 0.5
+LEFT_TRIES = 6
 
 AnyRun = ActiveRun | EndedRun | RunRecord
 
@@ -48,7 +50,13 @@ async def find_run(request: Request, thread_id: str, run_id: str) -> AnyRun:
     run: ActiveRun | EndedRun | None = runs.find(run_id) or runs.find_ended(run_id)
     if run is not None and run.thread_id == thread_id and visible_to(request) in (None, run.user_id):
         return run
-    return await run_of(request, thread_id, run_id)
+    try:
+        return await run_of(request, thread_id, run_id)
+    except NotFoundError:
+        left = await runs.find_left(run_id)
+        if left is None or left.thread_id != thread_id or visible_to(request) not in (None, left.user_id):
+            raise
+        return left
 
 
 def stream_run(request: Request, run: AnyRun, following: Following) -> LastingResponse:
@@ -92,6 +100,8 @@ async def join_run(request: Request, run: AnyRun, *, is_bound: bool) -> JsonResp
     if isinstance(run, EndedRun) and run.values is not None:
         return JsonResponse(result_of(run.ending, run.values), headers=locations(run, "join"))
     headers = locations(run, "join")
+    if isinstance(run, LeftRun):
+        return JsonResponse(_left_result(run), headers=headers)
     if isinstance(run, RunRecord) and run.status in ACTIVE_STATUSES:
         leave = _stop(host_of(request).runs, run) if is_bound else None
         chunks = _foreign_result(request, run)
@@ -133,7 +143,22 @@ async def _foreign_result(request: Request, run: RunRecord) -> AsyncGenerator[by
             run = await run_of(request, run.thread_id, run.run_id)
         yield encode_json(await _recorded_result(request, run))
     except NotFoundError:
-        yield encode_json(result_of_removed(run.run_id))
+        left = await _left_soon(request, run.run_id)
+        yield encode_json(result_of_removed(run.run_id) if left is None else _left_result(left))
+
+
+async def _left_soon(request: Request, run_id: str) -> LeftRun | None:
+    """What is left of a run that is removed: its host tells that a moment later."""
+    runs = host_of(request).runs
+    for _ in range(LEFT_TRIES if runs.shares_events else 0):
+        if (left := await runs.find_left(run_id)) is not None:
+            return left
+        await asyncio.sleep(POLL_SECONDS)
+    return None
+
+
+def _left_result(run: LeftRun) -> Mapping[str, Any]:
+    return result_of_record(run, run.values, list(run.interrupts))
 
 
 async def _recorded_result(request: Request, record: RunRecord) -> Mapping[str, Any]:

@@ -19,12 +19,14 @@ from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
 from deerflow.runs.foreign import ForeignReader
 from deerflow.runs.lanes import ThreadLanes
+from deerflow.runs.left import LeftRun, decode_left, encode_left
 from deerflow.runs.notices import ThreadNotices
 from deerflow.runs.parts import RunParts
 from deerflow.runs.recent import EndedRun, RecentRuns
 from deerflow.runs.record import HOST_LOST, RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.recovery import recover
+from deerflow.runs.relay import RelayError
 from deerflow.runs.removal import remove_thread
 from deerflow.runs.request import RunRequest, checked_id
 from deerflow.runs.request_record import record_of
@@ -98,6 +100,21 @@ class RunService:
     def ended_on(self, thread_id: str) -> list[EndedRun]:
         """The runs of a thread that ended in this process a moment ago, in the order of their ends."""
         return self._recent.on_thread(thread_id)
+
+    @property
+    def shares_events(self) -> bool:
+        """Whether hosts read the events of each other's runs."""
+        return self._parts.relay is not None
+
+    async def find_left(self, run_id: str) -> LeftRun | None:
+        """The run, where it ended on a temporary thread of another host a moment ago."""
+        if self._parts.relay is None:
+            return None
+        try:
+            payload = await self._parts.relay.left(run_id)
+        except RelayError:
+            return None
+        return None if payload is None else decode_left(run_id, payload)
 
     def active(self) -> list[ActiveRun]:
         """The runs that are under way or wait for their turn, oldest first."""
@@ -249,7 +266,7 @@ class RunService:
         ids = {"thread_id": request.thread_id, "run_id": request.run_id, "host_id": parts.host_id}
         log = EventLog(max_events=parts.config.stream.max_events, attempt=record.attempt)
         if parts.relay is not None:
-            parts.relay.carry(record.run_id, log)
+            parts.relay.carry(record.run_id, log, lambda: encode_left(self.find_ended(record.run_id)))
         return ActiveRun(request, options, record, thread, EventRecorder(parts.stores.events, **ids), log)
 
     def _set_out(self, run: ActiveRun) -> None:

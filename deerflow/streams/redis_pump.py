@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 NAME: Final = b"name"
 PAYLOAD: Final = b"payload"
 AT_MS: Final = b"at_ms"
+LEFT: Final = b"left"
 
 LIVE_SECONDS: Final = 24 * 60 * 60
 """What a stream lasts without a further event: longer than any host that will still write is silent."""
@@ -35,11 +36,6 @@ _KNOWN_ALREADY: Final = "equal or smaller"
 _Command = tuple[Any, ...]
 
 
-def _fields(event: RunEvent) -> tuple[Any, ...]:
-    moment = () if event.at_ms is None else (AT_MS, event.at_ms)
-    return (NAME, event.name, PAYLOAD, event.payload, *moment)
-
-
 def key_of(prefix: str, run_id: str) -> str:
     """Where the events of a run are."""
     return f"{prefix}run:{run_id}"
@@ -51,6 +47,7 @@ class _Feed:
 
     key: str
     log: EventLog
+    left: Callable[[], bytes | None]
     reader: EventReader = field(init=False)
     trimmed_before: int | None = None
     renewed_at_seconds: float = float("-inf")
@@ -64,7 +61,9 @@ class _Feed:
 
     def commands(self, events: Sequence[RunEvent], now_seconds: float) -> list[_Command]:
         """What Redis is to do with `events`, and with the stream that they go to."""
-        commands: list[_Command] = [("XADD", self.key, f"{event.id}-0", *_fields(event)) for event in events]
+        commands: list[_Command] = [
+            ("XADD", self.key, f"{event.id}-0", *self._fields(event)) for event in events
+        ]
         dropped_before = self.log.dropped_before
         if dropped_before != self.trimmed_before:  # the stream is as long, and as heavy, as the log
             commands.append(("XTRIM", self.key, "MINID", "~", f"{dropped_before}-0"))
@@ -75,6 +74,14 @@ class _Feed:
             commands.append(("EXPIRE", self.key, LIVE_SECONDS))
             self.renewed_at_seconds = now_seconds
         return commands
+
+    def _fields(self, event: RunEvent) -> list[Any]:
+        fields: list[Any] = [NAME, event.name, PAYLOAD, event.payload]
+        if event.at_ms is not None:
+            fields += [AT_MS, event.at_ms]
+        if event.name == "end" and (left := self.left()) is not None:
+            fields += [LEFT, left]
+        return fields
 
 
 class RedisPump:
@@ -89,9 +96,9 @@ class RedisPump:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def carry(self, run_id: str, log: EventLog) -> None:
-        """Pass on all that is published in `log`."""
-        feed = _Feed(key_of(self._prefix, run_id), log)
+    def carry(self, run_id: str, log: EventLog, left: Callable[[], bytes | None]) -> None:
+        """Pass on all that is published in `log`, and with the end what is `left`."""
+        feed = _Feed(key_of(self._prefix, run_id), log, left)
         log.on_change = partial(self._changed, feed)
 
     async def check(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from deerflow.errors import ConfigError
 from deerflow.runs.event_log import EventLog, RunEvent
 from deerflow.runs.relay import RelayError
 from deerflow.streams.outages import Outages
-from deerflow.streams.redis_pump import AT_MS, NAME, PAYLOAD, RedisPump, key_of
+from deerflow.streams.redis_pump import AT_MS, LEFT, NAME, PAYLOAD, RedisPump, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ CONNECT_SECONDS: Final = 3.0
 ANSWER_SECONDS: Final = 5.0
 LONGEST_WAIT_SECONDS: Final = 2.0
 FLUSH_SECONDS: Final = 3.0
+
+_Entry = tuple[bytes, Mapping[bytes, bytes]]
 
 
 @asynccontextmanager
@@ -64,8 +66,8 @@ class RedisRelay:
         self._outages = outages
         self._is_full = False
 
-    def carry(self, run_id: str, log: EventLog) -> None:
-        self._pump.carry(run_id, log)
+    def carry(self, run_id: str, log: EventLog, left: Callable[[], bytes | None]) -> None:
+        self._pump.carry(run_id, log, left)
 
     async def read(self, run_id: str, after_id: int, *, wait_seconds: float = 0.0) -> list[RunEvent]:
         key = key_of(self._prefix, run_id)
@@ -78,11 +80,19 @@ class RedisRelay:
         return [_event(entry) for _, entries in found for entry in entries]
 
     async def newest(self, run_id: str) -> RunEvent | None:
+        entry = await self._newest_entry(run_id)
+        return None if entry is None else _event(entry)
+
+    async def left(self, run_id: str) -> bytes | None:
+        entry = await self._newest_entry(run_id)
+        return None if entry is None else entry[1].get(LEFT)
+
+    async def _newest_entry(self, run_id: str) -> _Entry | None:
         try:
-            entries = await self._client.xrevrange(key_of(self._prefix, run_id), count=1)
+            entries: Any = await self._client.xrevrange(key_of(self._prefix, run_id), count=1)
         except (RedisError, OSError) as error:
             raise self._away(error) from None
-        return _event(entries[0]) if entries else None
+        return entries[0] if entries else None
 
     def _away(self, error: Exception) -> RelayError:
         if not isinstance(error, MaxConnectionsError):
@@ -93,9 +103,8 @@ class RedisRelay:
         return RelayError(f"Redis at {self._outages.address} did not answer: {self._outages.text_of(error)}")
 
 
-def _event(entry: Sequence[Any]) -> RunEvent:
-    entry_id: bytes = entry[0]
-    fields: Mapping[bytes, bytes] = entry[1]
+def _event(entry: _Entry) -> RunEvent:
+    entry_id, fields = entry
     at_ms = int(fields[AT_MS]) if AT_MS in fields else None
     return RunEvent(int(entry_id.partition(b"-")[0]), fields[NAME].decode(), fields[PAYLOAD], at_ms)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.crashes import leave_under_way, until
-from support.gateways import ASKING, FAILING, SLOW, GatewayClient, answer, said, serving
+from support.gateways import ASKING, FAILING, SLOW, UNKNOWN_ID, GatewayClient, answer, said, serving
 from support.hosts import DELEGATE_TWICE, scripted_config
 from support.redis_server import RedisServer
 from support.users import serving_users, users_app
@@ -23,6 +23,7 @@ STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.4, "text": "one two thre
 BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}, "runs": {"lease_seconds": 1.0}}
 PARAMS = [pytest.param(True, marks=pytest.mark.redis, id="redis"), pytest.param(False, id="records")]
 
+WHOLE = {"Last-Event-ID": "-1"}
 USERS: Any = {"ann": {}, "bob": {}, "root": {"admin": True, "admin_token": True}}
 
 Replicas = tuple[GatewayClient, GatewayClient]
@@ -65,8 +66,7 @@ async def test_a_run_is_streamed_alike_through_both(sharing: Replicas) -> None:
     modes = ["values", "messages-tuple", "custom"]
     run_id = await first.start(thread_id, "delegate", stream_mode=modes)
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
-    whole = {"Last-Event-ID": "-1"}
-    here, there = await asyncio.gather(*(client.events("GET", path, headers=whole) for client in sharing))
+    here, there = await asyncio.gather(*(client.events("GET", path, headers=WHOLE) for client in sharing))
     assert [(event.name, event.id, event.data) for event in here] == [
         (event.name, event.id, event.data) for event in there
     ]
@@ -75,7 +75,7 @@ async def test_a_run_is_streamed_alike_through_both(sharing: Replicas) -> None:
         rest = [await client.events("GET", path, headers={"Last-Event-ID": after}) for client in sharing]
         assert named(rest[0]) == named(rest[1]) == named(here)[int(after or 0) :]
     some = [
-        await client.events("GET", path, headers=whole, params={"stream_mode": "custom"})
+        await client.events("GET", path, headers=WHOLE, params={"stream_mode": "custom"})
         for client in sharing
     ]
     assert named(some[0]) == named(some[1])
@@ -168,15 +168,37 @@ async def test_a_client_that_leaves_takes_its_run_with_it(replicas: Replicas) ->
     assert (await second.get(path)).json()["status"] == "interrupted"
 
 
-async def test_a_temporary_run_is_followed_through_the_other(replicas: Replicas) -> None:
-    first, second = replicas
-    run = (await first.post("/runs", json=said("step"))).json()
-    path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
-    joined, events = await asyncio.gather(
-        second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"})
-    )
-    assert events[-1].name == "end"
-    assert joined.status_code == 200 and joined.json()
+@pytest.mark.redis
+async def test_a_temporary_run_is_followed_through_the_other_also_after_its_end(sharing: Replicas) -> None:
+    first, second = sharing
+    for text, result in (("step", "one two three"), ("fail", None)):
+        run = (await first.post("/runs", json=said(text))).json()
+        path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+        for _ in range(2):  # under way, and gone
+            joined, events = await asyncio.gather(
+                second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers=WHOLE)
+            )
+            assert (events[0].name, events[-1].name) == ("metadata", "end")
+            assert "gap" not in {event.name for event in events}
+            if result is None:
+                assert "the model broke" in joined.json()["__error__"]["message"]
+            else:
+                assert answer(joined.json()) == result
+        assert (await second.get(path)).status_code == 404
+        other = f"/threads/{UNKNOWN_ID}/runs/{run['run_id']}/stream"
+        assert (await second.get(other)).status_code == 404
+        assert (await second.post(f"{path}/cancel")).status_code == 409
+
+
+async def test_without_shared_events_a_temporary_run_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with replicas_on(tmp_path) as (first, second):
+        run = (await first.post("/runs", json=said("step"))).json()
+        path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+        joined, events = await asyncio.gather(
+            second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers=WHOLE)
+        )
+        assert events[-1].name == "end"
+        assert joined.json()["__error__"]["error"] == "NotFoundError"
 
 
 @pytest.mark.redis
@@ -200,12 +222,16 @@ async def test_owners_are_the_same_at_both(tmp_path: Path, redis_server: RedisSe
             assert (await stranger.request(method, path + suffix)).status_code == 404, suffix
         assert (await second.client().get(f"{path}/stream")).status_code == 401
         for token in (ann, root):
-            events = await second.client(token).events(
-                "GET", f"{path}/stream", headers={"Last-Event-ID": "-1"}
-            )
+            events = await second.client(token).events("GET", f"{path}/stream", headers=WHOLE)
             assert (events[0].name, events[-1].name) == ("metadata", "end")
         assert answer((await second.client(ann).get(f"{path}/join")).json()) == "one two three"
-        assert (await stranger.get(f"{path}/stream", headers={"Last-Event-ID": "-1"})).status_code == 404
+        run = (await here.post("/runs", json=said("step"))).json()
+        path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+        await here.get(f"{path}/join")
+        await until(lambda: first.app.state.host.runs.find(run["run_id"]) is None)
+        events = await second.client(ann).events("GET", f"{path}/stream", headers=WHOLE)
+        assert events[-1].name == "end"
+        assert (await stranger.get(f"{path}/stream", headers=WHOLE)).status_code == 404
 
 
 @pytest.mark.redis
@@ -216,8 +242,7 @@ async def test_redis_that_goes_away_costs_other_replicas_events_and_nobody_the_e
     thread_id = await first.thread()
     run_id = await first.start(thread_id, "step", stream_mode=["values", "messages-tuple"])
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
-    whole = {"Last-Event-ID": "-1"}
-    streams = [asyncio.create_task(client.events("GET", path, headers=whole)) for client in sharing]
+    streams = [asyncio.create_task(client.events("GET", path, headers=WHOLE)) for client in sharing]
     await asyncio.sleep(0.2)
     redis_server.stop()
     here, there = [await stream for stream in streams]
@@ -229,7 +254,7 @@ async def test_redis_that_goes_away_costs_other_replicas_events_and_nobody_the_e
     await until(lambda: "is back" in caplog.text)
     run_id = await first.start(thread_id, "step")
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
-    again = [await client.events("GET", path, headers=whole) for client in sharing]
+    again = [await client.events("GET", path, headers=WHOLE) for client in sharing]
     assert again[0][-1].name == "end" and named(again[0]) == named(again[1])
 
 
@@ -252,7 +277,7 @@ async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
         await until(lambda: client.host.runs.find(run_id) is None)
         client.host.runs._recent.forget(run_id)
         await leave_under_way(client.host, run_id, attempt=1, taken_up_here=True)
-        headers = [{}, {"Last-Event-ID": "-1"}, {"Last-Event-ID": "2"}]
+        headers = [{}, WHOLE, {"Last-Event-ID": "2"}]
         streams = [asyncio.create_task(client.events("GET", f"{path}/stream", headers=h)) for h in headers]
         joined = asyncio.create_task(client.get(f"{path}/join"))
         await asyncio.sleep(0.1)

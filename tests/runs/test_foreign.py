@@ -33,8 +33,11 @@ class Relay:
         self.events = list(events)
         self.is_away = False
 
-    def carry(self, run_id: str, log: EventLog) -> None:
+    def carry(self, run_id: str, log: EventLog, left: Any) -> None:
         raise AssertionError("nothing is carried here")
+
+    async def left(self, run_id: str) -> bytes | None:
+        raise AssertionError("nobody asks for it here")
 
     async def read(self, run_id: str, after_id: int, *, wait_seconds: float = 0.0) -> list[RunEvent]:
         self._check()

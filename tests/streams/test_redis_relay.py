@@ -25,6 +25,10 @@ def configured(server: RedisServer, **fields: Any) -> StreamConfig:
     return StreamConfig(backend="redis", url=server.url, **fields)
 
 
+def nothing() -> None:
+    """What is kept beside the end of most runs."""
+
+
 async def told(relay: EventRelay, run_id: str, count: int, after_id: int = 0) -> list[tuple[Any, str]]:
     """The next `count` events of a run."""
     events: list[tuple[Any, str]] = []
@@ -42,7 +46,7 @@ async def test_events_arrive_under_their_ids_with_their_bytes(redis_server: Redi
         assert writer is not None and reader is not None
         assert await reader.read(run_id, 0) == []
         assert await reader.newest(run_id) is None
-        writer.carry(run_id, log)
+        writer.carry(run_id, log, nothing)
         waiting = asyncio.create_task(reader.read(run_id, 0, wait_seconds=2.0))
         log.publish("values", {"text": "schön \x00"})
         ((told_event,), (published,)) = await waiting, log.after(0)
@@ -59,8 +63,8 @@ async def test_streams_expire_after_the_end_and_long_after_a_dead_host(redis_ser
     ended, under_way = EventLog(), EventLog()
     async with open_relay(configured(redis_server, key_prefix="mine:")) as relay:
         assert relay is not None
-        relay.carry("ended", ended)
-        relay.carry("under-way", under_way)
+        relay.carry("ended", ended, nothing)
+        relay.carry("under-way", under_way, nothing)
         for log in (ended, under_way):
             log.publish("values", {})
         ended.publish("end", {})
@@ -76,8 +80,8 @@ async def test_a_stream_is_as_long_and_as_heavy_as_the_log(redis_server: RedisSe
     async with open_relay(configured(redis_server)) as relay:
         assert relay is not None
         by_number, by_weight = EventLog(max_events=300), EventLog(max_bytes=200_000)
-        relay.carry("number", by_number)
-        relay.carry("weight", by_weight)
+        relay.carry("number", by_number, nothing)
+        relay.carry("weight", by_weight, nothing)
         for _ in range(2_000):
             by_number.publish("custom", "x")
             by_weight.publish("custom", "x" * 1_000)
@@ -100,12 +104,12 @@ async def test_a_former_host_cannot_write_behind_its_heir(redis_server: RedisSer
     async with open_relay(configured(redis_server)) as relay:
         assert relay is not None
         for log in (former, heir):
-            relay.carry(run_id, log)
+            relay.carry(run_id, log, nothing)
             log.publish("values", {})
             await told(relay, run_id, 1, after_id=log.last_id - 1)
         async with open_relay(configured(redis_server)) as paused:
             assert paused is not None
-            paused.carry(run_id, former)
+            paused.carry(run_id, former, nothing)
             former.publish("end", {"stale": True})
         heir.publish("end", {})
         assert await told(relay, run_id, 5) == [
@@ -120,7 +124,7 @@ async def test_what_was_told_during_an_outage_arrives_after_it(
     log = EventLog()
     async with open_relay(configured(redis_server)) as relay:
         assert relay is not None
-        relay.carry("run", log)
+        relay.carry("run", log, nothing)
         log.publish("metadata", {})
         await told(relay, "run", 1)
         redis_server.stop()
@@ -146,11 +150,11 @@ async def test_a_server_that_never_answers_costs_a_warning_and_keeps_nobody(
     first, logs = EventLog(), [EventLog() for _ in range(300)]
     async with open_relay(configured(redis_server)) as relay:
         assert relay is not None
-        relay.carry("first", first)
+        relay.carry("first", first, nothing)
         first.publish("end", {})
         await asyncio.sleep(0)  # from now on that is what is to be sent first
         for number, log in enumerate(logs):
-            relay.carry(str(number), log)
+            relay.carry(str(number), log, nothing)
             log.publish("end", {})
             log.close()
         await until(lambda: sum(log.on_change is None for log in logs) == 300 - 256)
