@@ -100,12 +100,12 @@ class RunTranslator:
 
     def events(self, event: RunEvent) -> list[ProtocolEvent]:
         """The protocol's events that one event of the run makes."""
-        if event.id is None:
-            return []  # a gap: clients see it by the numbers
+        if event.name == "gap":
+            return []  # clients see it by the numbers
         at_ms = event.at_ms or time.time_ns() // 1_000_000
         numbered = []
         for index, told in enumerate(self._told(event)):
-            seq = self._numbers.next(self._created_at, event.id, index)
+            seq = self._numbers.next(self._created_at, event.id or 0, index)
             own_id = f"{self._run_id}:{event.id}" + (f".{index}" if index else "")
             event_id = own_id if told.name is None else f"synth:{self._run_id}:{told.name}"
             where = (told.channel, told.namespace)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol
 
 from starlette.requests import Request
 
 from deerflow.errors import NotFoundError
 from deerflow.gateway.current import host_of, visible_to
-from deerflow.runs.active import ActiveRun
 from deerflow.runs.event_log import RunEvent
 from deerflow.runs.notices import Mailbox
-from deerflow.runs.recent import EndedRun
-from deerflow.runs.record import RunRecord
+from deerflow.runs.recent import KEPT_SECONDS
+from deerflow.runs.record import ACTIVE_STATUSES, RunRecord, utc_now
 from deerflow.runs.request import checked_id
 
-# How often is looked whether the server ends, and for runs that other hosts have.
+# How often is looked whether the server ends.
 LOOK_SECONDS: Final = 1.0
+# How often is looked for runs that other hosts have.
+LOOK_ELSEWHERE_SECONDS: Final = 2.0
+# How many of the thread's newest runs are looked at.
+MOST_REMEMBERED: Final = 20
 # How often is looked whether the thread is still there, and this caller's.
 CHECK_SECONDS: Final = 15.0
 
@@ -50,6 +55,16 @@ class Part:
     notice: Any = None
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A run that has begun; `read` gives a reader of what comes after an event."""
+
+    run: FollowedRun
+    user_id: str | None
+    read: Callable[[int | None], Reader]
+    is_over: bool = False
+
+
 class ThreadFeed:
     """One reader's place in the events of a thread, which may be made later.
 
@@ -63,8 +78,9 @@ class ThreadFeed:
         self._runs = host_of(request).runs
         self._stores = host_of(request).database.stores
         self._owner = visible_to(request)
-        self._has_others = getattr(self._stores.hosts, "leases_expire", False)
         self._is_known = False
+        self._looked_at_seconds = -math.inf
+        self._records: list[RunRecord] = []
         self._told: set[str] = set()
         self._is_live = is_live
         self._checked_at_seconds = time.monotonic()
@@ -72,8 +88,6 @@ class ThreadFeed:
     async def parts(self, pause_seconds: float) -> AsyncGenerator[Part]:
         """What happens, as it comes; an empty part wherever nothing did for `pause_seconds`."""
         with self._runs.notices.following(self._thread_id) as mailbox:
-            if self._is_live:
-                self._told.update(run.run_id for run in self._runs.ended_on(self._thread_id))
             while True:
                 found = await self._next_run()
                 if found is not None:
@@ -96,29 +110,52 @@ class ThreadFeed:
                 yield part
 
     async def _next_run(self) -> tuple[FollowedRun, Reader] | None:
-        """The run to tell next: one that has begun, and was not told yet."""
-        begun: list[ActiveRun | EndedRun] = [*self._runs.ended_on(self._thread_id)]
-        begun += [run for run in self._runs.active_on(self._thread_id) if _has_begun(run)]
-        for run in begun:
-            if run.run_id not in self._told and self._owner in (None, run.user_id):
-                after_id = None if self._is_live and isinstance(run, ActiveRun) else 0
-                self._is_live = False
-                created_at = run.record.created_at if isinstance(run, ActiveRun) else run.created_at
-                return FollowedRun(run.run_id, created_at), run.log.reader(after_id)
-        self._is_live = False
-        return await self._next_run_elsewhere()
-
-    async def _next_run_elsewhere(self) -> tuple[FollowedRun, Reader] | None:
-        if not self._has_others:
+        """The run to tell next: the oldest that has begun, and was not told yet."""
+        here = list(self._begun_here())
+        # Before one of this host's is told, those that others had before have to be.
+        is_due = any(item.run.run_id not in self._told for item in here)
+        found = [*here, *await self._begun_elsewhere(is_due=is_due)]
+        is_live, self._is_live = self._is_live, False
+        if is_live:
+            self._told.update(item.run.run_id for item in found if item.is_over)
+        new = [item for item in found if item.run.run_id not in self._told]
+        visible = [item for item in new if self._owner in (None, item.user_id)]
+        if not visible:
             return None
-        for record in await self._stores.runs.list_active(thread_id=self._thread_id):
-            if record.run_id not in self._told and self._is_elsewhere(record):
-                return FollowedRun(record.run_id, record.created_at), self._runs.follow(record, 0)
-        return None
+        oldest = min(visible, key=lambda item: item.run.created_at)
+        return oldest.run, oldest.read(None if is_live else 0)
+
+    def _begun_here(self) -> Iterator[_Found]:
+        for ended in self._runs.ended_on(self._thread_id):
+            run = FollowedRun(ended.run_id, ended.created_at)
+            yield _Found(run, ended.user_id, ended.log.reader, is_over=True)
+        for active in self._runs.active_on(self._thread_id):
+            if active.log.first_moments:
+                run = FollowedRun(active.run_id, active.record.created_at)
+                yield _Found(run, active.user_id, active.log.reader)
+
+    async def _begun_elsewhere(self, *, is_due: bool) -> list[_Found]:
+        now = time.monotonic()
+        is_due = is_due or now - self._looked_at_seconds >= LOOK_ELSEWHERE_SECONDS
+        if self._stores.hosts is not None and is_due:
+            self._looked_at_seconds = now
+            self._records = await self._stores.runs.list_by_thread(self._thread_id, limit=MOST_REMEMBERED)
+        return [
+            _Found(
+                FollowedRun(record.run_id, record.created_at),
+                record.user_id,
+                partial(self._runs.follow, record),
+                is_over=record.status not in ACTIVE_STATUSES,
+            )
+            for record in self._records
+            if self._is_elsewhere(record)
+        ]
 
     def _is_elsewhere(self, record: RunRecord) -> bool:
-        is_here = self._runs.find(record.run_id) is not None
-        return record.attempt > 0 and not is_here and self._owner in (None, record.user_id)
+        is_here = self._runs.find(record.run_id) or self._runs.find_ended(record.run_id)
+        is_old = (utc_now() - record.updated_at).total_seconds() > KEPT_SECONDS
+        has_begun = record.attempt > 0 or record.status not in ACTIVE_STATUSES
+        return is_here is None and has_begun and not (is_old and record.status not in ACTIVE_STATUSES)
 
     async def _wait(self, mailbox: Mailbox, timeout_seconds: float) -> None:
         """Until there is a notice, or a run that waits begins."""
@@ -157,10 +194,6 @@ async def thread_feed(request: Request, thread_id: str, *, is_live: bool = False
     if not await feed.check():
         raise NotFoundError(f"there is no thread {thread_id}")
     return feed
-
-
-def _has_begun(run: ActiveRun) -> bool:
-    return bool(run.log.first_moments)
 
 
 def _notices(mailbox: Mailbox) -> list[Part]:

@@ -64,9 +64,9 @@ def _is_new(event: RunEvent, after: int) -> bool:
 
 def _of_thread(run: FollowedRun, event: RunEvent, numbers: ThreadNumbers) -> RunEvent:
     """An event of a run under the thread's number; its end is told as clients of threads expect it."""
-    if event.id is None:
+    if event.name == "gap":
         return event
-    number = numbers.next(run.created_at, event.id)
+    number = numbers.next(run.created_at, event.id or 0)
     if event.name == "end":
         done = encode_json({"status": "run_done", "run_id": run.run_id})
         return RunEvent(number, "metadata", done)

@@ -144,8 +144,28 @@ def test_newer_protocol_asks_and_is_answered(newer: Any) -> None:
     }
 
 
-def test_newer_protocol_is_read_alike_from_langgraphs_server(newer: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def hook(gateway: tuple[str, str]) -> Any:
+    """What the script with the React hook found."""
+    return run_script(client_folder(), "use_stream.mjs", *gateway)
+
+
+def test_react_hook_chats_through_the_newer_protocol(hook: Any) -> None:
+    assert hook == {
+        "chat": {"messages": ["human", "ai"], "values": 2},
+        "question": "write_file",
+        "approved": {"interrupts": 0, "tools": ["write_file"]},
+        "subagents": ["complete", "complete"],
+        "error": "the model broke",
+        "hydrated": [
+            *("human", "ai", "human", "ai", "tool", "ai"),
+            *("human", "ai", "tool", "tool", "ai", "human"),
+        ],
+    }
+
+
+def test_newer_protocol_is_read_alike_from_langgraphs_server(newer: Any, hook: Any, tmp_path: Path) -> None:
     environment = {"DEER_FLOW_HOME": str(tmp_path / "home")}
     with langgraph_dev(tmp_path, CONFIG, environment=environment) as dev:
-        theirs = run_script(client_folder(), "protocol.mjs", dev.url)
-    assert {name: newer[name] for name in theirs} == theirs
+        theirs = [run_script(client_folder(), name, dev.url) for name in ("protocol.mjs", "use_stream.mjs")]
+    assert [newer, hook] == theirs

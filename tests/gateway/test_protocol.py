@@ -14,74 +14,16 @@ from support.gateways import (
     ASSISTANT,
     FAILING,
     SLOW,
-    UNKNOWN_ID,
-    Event,
-    GatewayClient,
     answer,
     gateway,
     running_server,
     said,
 )
 from support.hosts import DELEGATE_TWICE, scripted_config
-from support.lasting import LastingStream, lasting
+from support.protocol import APPROVING, CHANNELS, ENDS, begin, following, of, statuses, told
 from support.users import users_gateway
 
 from deerflow.gateway.app import create_app
-
-CHANNELS = [
-    "lifecycle", "values", "messages", "tools", "updates", "custom", "input.requested", "tasks",
-    "checkpoints",
-]  # fmt: skip
-ENDS = ("completed", "failed", "interrupted")
-APPROVING = {"configurable": {"approve_tools": ["write_file"]}}
-
-
-async def command(client: GatewayClient, thread_id: str, method: str, **params: Any) -> Any:
-    """Send one command; the protocol's answer to it."""
-    body = {"id": 7, "method": method, "params": params}
-    response = await client.post(f"/threads/{thread_id}/commands", json=body)
-    assert response.status_code == 200, response.text
-    assert response.json()["id"] == 7
-    return response.json()
-
-
-async def begin(client: GatewayClient, thread_id: str, text: str, **params: Any) -> str:
-    """Start a run by a command; its id."""
-    messages = {"messages": [{"role": "user", "content": text}]}
-    started = await command(client, thread_id, "run.start", assistant_id=ASSISTANT, input=messages, **params)
-    assert started["type"] == "success", started
-    return str(started["result"]["run_id"])
-
-
-def following(client: GatewayClient, thread_id: str, channels: list[str] = CHANNELS, **body: Any) -> Any:
-    """The events of a thread as they come."""
-    return lasting(client, "POST", f"/threads/{thread_id}/stream/events", json={"channels": channels, **body})
-
-
-def statuses(events: list[Event]) -> list[str]:
-    """What became of the runs."""
-    return [event.data["params"]["data"]["event"] for event in events if _is_of_root(event)]
-
-
-def _is_of_root(event: Event) -> bool:
-    return event.name == "lifecycle" and event.data["params"]["namespace"] == []
-
-
-def ends(count: int) -> Any:
-    """Whether so many runs have come to an end."""
-    return lambda events: sum(status in ENDS for status in statuses(events)) >= count
-
-
-def of(events: list[Event], method: str) -> list[Any]:
-    """The data of a method's events."""
-    return [event.data["params"]["data"] for event in events if event.name == method]
-
-
-async def told(stream: LastingStream, count: int = 1) -> list[Event]:
-    """The events until so many runs have ended."""
-    events = await stream.until(ends(count))
-    assert ends(count)(events), stream.body
-    return events
 
 
 async def test_one_run_on_every_channel(tmp_path: Path) -> None:
@@ -199,54 +141,6 @@ async def test_namespaces_and_depth_narrow_what_is_sent(tmp_path: Path) -> None:
     assert found == {"root": {""}, "below": {"tools:call-1", "tools:call-2"}, "one": {"tools:call-1"}}
 
 
-async def test_interrupt_is_asked_and_answered(tmp_path: Path) -> None:
-    async with gateway(tmp_path, [ASKING]) as client:
-        thread_id = str(uuid4())
-        await begin(client, thread_id, "ask", config=APPROVING)
-        async with following(client, thread_id) as stream:
-            asked = await told(stream)
-            (request,) = of(asked, "input.requested")
-            wrong = await command(client, thread_id, "input.respond", interrupt_id="0" * 32, response=1)
-            response = {"decisions": [{"type": "approve"}]}
-            given = {"interrupt_id": request["interrupt_id"], "namespace": [], "response": response}
-            right = await command(client, thread_id, "input.respond", **given)
-            answered = await told(stream, 2)
-            again = await command(client, thread_id, "input.respond", **given)
-    assert request["payload"]["action_requests"][0]["name"] == "write_file"
-    assert (wrong["type"], wrong["error"]) == ("error", "no_such_interrupt")
-    assert right["type"] == "success"
-    assert again["error"] == "no_such_interrupt"
-    assert statuses(answered) == ["running", "interrupted", "running", "completed"]
-    assert of(answered, "values")[-1]["messages"][-1]["content"].startswith("written: created")
-
-
-async def test_several_answers_come_in_one_command(tmp_path: Path) -> None:
-    async with gateway(tmp_path, [ASKING]) as client:
-        thread_id = str(uuid4())
-        await begin(client, thread_id, "ask", config=APPROVING)
-        async with following(client, thread_id) as stream:
-            (request,) = of(await told(stream), "input.requested")
-            response = {"decisions": [{"type": "reject", "message": "not today"}]}
-            responses = [{"interrupt_id": request["interrupt_id"], "response": response}]
-            none = await command(client, thread_id, "input.respond", responses=[])
-            await command(client, thread_id, "input.respond", responses=responses)
-            events = await told(stream, 2)
-    assert none["error"] == "invalid_argument"
-    assert "not today" in of(events, "values")[-1]["messages"][-1]["content"]
-
-
-async def test_input_that_is_no_state_answers_what_waits(tmp_path: Path) -> None:
-    async with gateway(tmp_path, [ASKING]) as client:
-        thread_id = str(uuid4())
-        await begin(client, thread_id, "ask", config=APPROVING)
-        async with following(client, thread_id, ["lifecycle", "values"]) as stream:
-            await told(stream)
-            decisions = {"decisions": [{"type": "approve"}]}
-            await command(client, thread_id, "run.start", assistant_id=ASSISTANT, input=decisions)
-            events = await told(stream, 2)
-    assert statuses(events)[-1] == "completed"
-
-
 async def test_failed_run_says_why(tmp_path: Path) -> None:
     async with gateway(tmp_path, [FAILING]) as client:
         thread_id = str(uuid4())
@@ -265,61 +159,6 @@ async def test_stopped_run_is_told_as_interrupted(tmp_path: Path) -> None:
             await stream.until(lambda events: statuses(events) == ["running"])
             await client.post(f"/threads/{thread_id}/runs/{run_id}/cancel")
             assert statuses(await told(stream)) == ["running", "interrupted"]
-
-
-async def test_tree_of_a_run(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as client:
-        thread_id = await client.thread()
-        none = await command(client, thread_id, "agent.getTree")
-        run_id = await begin(client, thread_id, "hello")
-        await client.get(f"/threads/{thread_id}/runs/{run_id}/join")
-        tree = await command(client, thread_id, "agent.getTree")
-        other = await command(client, thread_id, "agent.getTree", run_id=UNKNOWN_ID)
-    assert (none["error"], other["error"]) == ("no_such_run", "no_such_run")
-    assert tree["result"]["tree"] == {"namespace": [], "status": "completed", "graph_name": ASSISTANT}
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "code", "named"),
-    [
-        ("state.get", {}, "unknown_command", "state.get"),
-        ("run.start", {}, "invalid_argument", "assistant_id"),
-        ("run.start", {"assistant_id": "nobody"}, "invalid_argument", "nobody"),
-        ("run.start", {"assistant_id": UNKNOWN_ID}, "invalid_argument", UNKNOWN_ID),
-        ("run.start", {"assistant_id": ASSISTANT, "input": 1}, "invalid_argument", "input"),
-        (
-            "run.start",
-            {"assistant_id": ASSISTANT, "config": {"configurable": {"model_name": "x"}}},
-            "invalid_argument",
-            "model_name",
-        ),
-        (
-            "run.start",
-            {"assistant_id": ASSISTANT, "config": {"configurable": {"a": 1}}, "context": {"a": 2}},
-            "invalid_argument",
-            "context",
-        ),
-        (
-            "run.start",
-            {"assistant_id": ASSISTANT, "langsmith_tracer": {"project_name": "p"}},
-            "invalid_argument",
-            "langsmith_tracer",
-        ),
-        ("run.start", {"assistant_id": ASSISTANT, "multitaskStrategy": "x"}, "invalid_argument", "multitask"),
-        ("input.respond", {}, "invalid_argument", "interrupt_id"),
-        ("input.respond", {"interrupt_id": "x", "namespace": "y"}, "invalid_argument", "namespace"),
-        ("agent.getTree", {"run_id": 1}, "invalid_argument", "run_id"),
-    ],
-)
-async def test_command_that_cannot_be_carried_out_is_answered_in_the_protocols_terms(
-    tmp_path: Path, method: str, params: dict[str, Any], code: str, named: str
-) -> None:
-    async with gateway(tmp_path) as client:
-        thread_id = await client.thread()
-        refused = await command(client, thread_id, method, **params)
-        assert (refused["type"], refused["error"]) == ("error", code)
-        assert named in refused["message"]
-        assert (await client.get(f"/threads/{thread_id}/runs")).json() == []
 
 
 @pytest.mark.parametrize(
@@ -342,29 +181,6 @@ async def test_streams_that_cannot_be_are_refused(tmp_path: Path, body: Any, nam
         response = await client.post(f"/threads/{await client.thread()}/stream/events", json=body)
     assert response.status_code == 422
     assert named in response.json()["detail"]
-
-
-async def test_fork_from_a_checkpoint(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as client:
-        thread_id = await client.thread()
-        await client.say(thread_id, "one")
-        first = (await client.get(f"/threads/{thread_id}/state")).json()["checkpoint_id"]
-        await client.say(thread_id, "two")
-        config = {"configurable": {"checkpoint_id": first}}
-        run_id = await begin(client, thread_id, "three", config=config)
-        values = (await client.get(f"/threads/{thread_id}/runs/{run_id}/join")).json()
-    assert [message["content"] for message in values["messages"]] == [
-        "one", "echo: one", "three", "echo: three",
-    ]  # fmt: skip
-
-
-async def test_rejected_run_is_answered(tmp_path: Path) -> None:
-    async with gateway(tmp_path, [SLOW]) as client:
-        thread_id = str(uuid4())
-        await begin(client, thread_id, "slow")
-        params = {"assistant_id": ASSISTANT, "input": said("x")["input"], "multitask_strategy": "reject"}
-        refused = await command(client, thread_id, "run.start", **params)
-    assert (refused["error"], thread_id in refused["message"]) == ("invalid_argument", True)
 
 
 async def test_stranger_who_waited_for_a_thread_is_told_nothing_of_it(tmp_path: Path) -> None:
