@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 from uvicorn.lifespan.off import LifespanOff
+from uvicorn.lifespan.on import LifespanOn
 
 from deerflow.config import AppConfig, config_from
 from deerflow.errors import ConfigError, DeerFlowError
@@ -116,8 +117,46 @@ def server_config(app: Any, host: str, port: int) -> uvicorn.Config:
     )
 
 
+class GatewayLifespan(LifespanOn):
+    """The life of the application; its start, which a service may hold up for ever, can be given up."""
+
+    _asyncio_task: asyncio.Task[Any] | None = None
+    _given_up = False
+
+    async def main(self) -> None:
+        self._asyncio_task = asyncio.current_task()
+        await super().main()
+
+    def give_up_start(self) -> None:
+        """Cancel the start, unless it is over; what was started is stopped again."""
+        if self._asyncio_task is not None and not self.startup_event.is_set():
+            logger.warning("told to exit before the start was over; it is given up")
+            self._given_up = True
+            self._asyncio_task.cancel()
+
+    async def send(self, message: Any) -> None:
+        # Starlette tells where it was cancelled, which is no failure to be looked into.
+        await super().send({"type": message["type"]} if self._given_up else message)
+
+
 class GatewayServer(uvicorn.Server):
-    """A server that ends its application before its connections: streams end when their runs do."""
+    """A server that ends its application before its connections: streams end when their runs do.
+
+    It can be told to exit at any time, also while the application is starting.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.lifespan = lifespan = GatewayLifespan(self.config)
+        watch = asyncio.create_task(self._watch_start(lifespan), name="watch of the start")
+        try:
+            await super().startup(sockets)
+        finally:
+            watch.cancel()
+
+    async def _watch_start(self, lifespan: GatewayLifespan) -> None:
+        while not self.should_exit:
+            await asyncio.sleep(_POLL_SECONDS)
+        lifespan.give_up_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:

@@ -17,6 +17,7 @@ from support.hosts import scripted_config
 
 from deerflow.extensions import services
 from deerflow.gateway.app import create_app
+from deerflow.gateway.serve import GatewayServer, server_config
 
 
 async def test_slow_service_is_named_and_keeps_the_gateway_from_being_ready(
@@ -47,6 +48,32 @@ async def test_slow_service_is_named_and_keeps_the_gateway_from_being_ready(
         assert (await client.get("/health/ready")).json() == {"status": "ok"}
         await lifespan.__aexit__(None, None, None)
         assert (await client.get("/health/ready")).status_code == 503
+
+
+async def test_gateway_can_be_told_to_exit_while_a_service_starts_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    class Hanging(ExtensionService):
+        async def start(self, deps: Any) -> None:
+            told.append("start")
+            server.should_exit = True  # as a signal does
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            told.append("stop")
+
+    module: Any = ModuleType("acme")
+    module.install = lambda registry, config: registry.service(Hanging())
+    monkeypatch.setitem(sys.modules, "acme", module)
+    app = create_app(scripted_config(tmp_path, plugins=[{"use": "acme:install"}]))
+    server = GatewayServer(server_config(app, "127.0.0.1", 0))
+    with pytest.raises(SystemExit):
+        await server.startup()
+    assert told == ["start", "stop"] and not server.started
+    assert "told to exit before the start was over" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_closing_gateway_is_alive_and_not_ready(tmp_path: Path) -> None:
