@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from support.hosts import DELEGATE_TWICE
+from support.hosts import DELEGATE_TWICE, delegation
 from support.langgraph_dev import ROOT, DevProcess, langgraph_dev
 from support.mcp_servers import stdio
 from support.spy_extension import read_journal
 
 _RULES = [
     DELEGATE_TWICE,
+    {"when": "^hand over", "turns": [{"tool_calls": [delegation("slow child", "h")]}, {"text": "joined"}]},
     {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "never"}]},
     {"when": "^fail", "turns": [{"error": "the model is down"}]},
     {
@@ -131,6 +132,27 @@ async def test_a_failed_and_a_cancelled_run_are_told_apart(client: LangGraphClie
         while served.seen(run["run_id"])[-1]["event"] != "stop":
             await asyncio.sleep(0.05)
     assert served.seen(run["run_id"])[-1]["outcome"] == "aborted"
+
+
+async def test_the_subagents_of_a_cancelled_run_end_before_it(
+    client: LangGraphClient, served: Served
+) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    run_id = (await client.runs.create(thread_id, "lead_agent", input=_message("hand over")))["run_id"]
+    async with asyncio.timeout(20):
+        while len([entry for entry in served.seen(run_id) if entry["event"] == "model call"]) < 2:
+            await asyncio.sleep(0.05)
+    await client.runs.cancel(thread_id, run_id, wait=True)
+    async with asyncio.timeout(20):
+        while [entry["event"] for entry in served.seen(run_id)].count("stop") < 2:
+            await asyncio.sleep(0.05)
+    stops = [entry for entry in served.seen(run_id) if entry["event"] == "stop"]
+    assert [(stop["kind"], stop["outcome"]) for stop in stops] == [
+        ("subagent", "aborted"),
+        ("lead", "aborted"),
+    ]
+    ended: Any = await client.runs.wait(thread_id, "lead_agent", input=_message("hello"))
+    assert ended["messages"][-1]["content"] == "echo: hello"
 
 
 async def test_a_second_turn_remembers_the_first(client: LangGraphClient, served: Served) -> None:
