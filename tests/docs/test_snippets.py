@@ -24,7 +24,12 @@ PAGES = [
     *sorted(ROOT.glob("docs/guides/*.md")),
     *sorted(ROOT.glob("docs/reference/*.md")),
 ]
-_SECRETS = {"OPENAI_API_KEY": "sk-test", "ANTHROPIC_API_KEY": "sk-test", "DATABASE_PASSWORD": "secret", "REDIS_PASSWORD": "secret"}
+_SECRETS = {
+    "OPENAI_API_KEY": "sk-test",
+    "ANTHROPIC_API_KEY": "sk-test",
+    "DATABASE_PASSWORD": "secret",
+    "REDIS_PASSWORD": "secret",
+}
 
 
 def pages_that_have(*languages: str) -> list[Path]:
