@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +26,8 @@ from deerflow.runs.request import checked_id
 from deerflow.runs.serialize import encode_json
 from deerflow.runs.service import RunService
 
-# How often the record of another host's run is looked at by those who wait for what it comes to.
-POLL_SECONDS = 0.5
 LEFT_TRIES = 6
+LEFT_PAUSE_SECONDS = 0.5
 
 AnyRun = ActiveRun | EndedRun | RunRecord
 
@@ -132,15 +130,15 @@ async def _stop_elsewhere(runs: RunService, run_id: str) -> None:
 
 async def _foreign_result(request: Request, run: RunRecord) -> AsyncGenerator[bytes]:
     """What a run of another host came to; until then, now and then, whitespace."""
-    heartbeat_seconds = host_of(request).config.stream.heartbeat_seconds
-    sent_at = time.monotonic()
+    host = host_of(request)
+    reader = host.runs.follow(run, None)
+    while (batch := await reader.next(host.config.stream.heartbeat_seconds)) is not None:
+        if not batch:
+            yield b"\n"
     try:
-        while run.status in ACTIVE_STATUSES:
-            await asyncio.sleep(POLL_SECONDS)
-            if time.monotonic() - sent_at >= heartbeat_seconds:
-                yield b"\n"
-                sent_at = time.monotonic()
-            run = await run_of(request, run.thread_id, run.run_id)
+        run = await run_of(request, run.thread_id, run.run_id)
+        if run.status in ACTIVE_STATUSES:  # half an answer makes clients ask again, at another host
+            raise ConnectionAbortedError("this host closes before the run has ended")
         yield encode_json(await _recorded_result(request, run))
     except NotFoundError:
         left = await _left_soon(request, run.run_id)
@@ -153,7 +151,7 @@ async def _left_soon(request: Request, run_id: str) -> LeftRun | None:
     for _ in range(LEFT_TRIES if runs.shares_events else 0):
         if (left := await runs.find_left(run_id)) is not None:
             return left
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(LEFT_PAUSE_SECONDS)
     return None
 
 

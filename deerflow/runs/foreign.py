@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakSet
 
 from deerflow.runs.event_log import (
     IDS_PER_ATTEMPT,
@@ -30,6 +31,32 @@ RECORD_SECONDS: Final = 5.0
 FINISHING_SECONDS: Final = 30.0
 """How long, at most, a run whose end is recorded may take to tell it."""
 
+LEAVING_SECONDS: Final = 3.0
+"""How long readers get to notice that their host closes: longer than they look away."""
+
+
+class Followers:
+    """Who follows runs of other hosts here: they are to leave before their host closes."""
+
+    def __init__(self) -> None:
+        self._readers: WeakSet[ForeignReader] = WeakSet()
+        self.closing = False
+
+    def add(self, reader: ForeignReader) -> None:
+        """Count a reader, for as long as somebody has it and it is not over."""
+        self._readers.add(reader)
+
+    async def finished(self, timeout_seconds: float) -> None:
+        """Wait until nobody follows any more, or the time is over."""
+        over_at_seconds = time.monotonic() + timeout_seconds
+        while any(not reader.is_over for reader in self._readers) and time.monotonic() < over_at_seconds:
+            await asyncio.sleep(0.05)
+
+    async def let_go(self) -> None:
+        """End every stream, without an `end` where that has not come: clients ask another host."""
+        self.closing = True
+        await self.finished(LEAVING_SECONDS)
+
 
 class ForeignReader:
     """One reader's place in the events of a run that is not, or not yet, in this process.
@@ -43,6 +70,7 @@ class ForeignReader:
         after_id: int | None,
         parts: RunParts,
         find: Callable[[str], EventLog | None],
+        followers: Followers,
     ) -> None:
         self._record = record
         self._after_id = after_id
@@ -56,6 +84,13 @@ class ForeignReader:
         self._patience_seconds = PAUSE_SECONDS if self._is_active() else 0.0
         self._record_pause_seconds = PAUSE_SECONDS
         self._over = False
+        self._followers = followers
+        followers.add(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come from another host."""
+        return self._over or self._here is not None
 
     async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
         """The next events, with a gap marker before them where some were missed.
@@ -68,6 +103,9 @@ class ForeignReader:
                 self._here = self._found_here()
             if self._here is not None:
                 return await self._here.next(timeout_seconds)
+            if self._followers.closing:
+                self._over = True
+                return None
             if batch := await self._from_relay() or await self._from_record():
                 return batch
             if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:

@@ -17,7 +17,7 @@ from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
-from deerflow.runs.foreign import ForeignReader
+from deerflow.runs.foreign import Followers, ForeignReader
 from deerflow.runs.lanes import ThreadLanes
 from deerflow.runs.left import LeftRun, decode_left, encode_left
 from deerflow.runs.notices import ThreadNotices
@@ -54,6 +54,7 @@ class RunService:
         self.notices = ThreadNotices()
         self._accepting = True
         self._elsewhere = Elsewhere(parts, self.find)
+        self._followers = Followers()
 
     async def start(self, request: RunRequest) -> ActiveRun:
         """Record the run and let it begin as soon as its thread is free, on this host and on all others.
@@ -95,7 +96,7 @@ class RunService:
 
     def follow(self, record: RunRecord, after_id: int | None) -> ForeignReader:
         """The events after `after_id` of a run that another host has or had; None: what comes from now on."""
-        return ForeignReader(record, after_id, self._parts, self._here)
+        return ForeignReader(record, after_id, self._parts, self._here, self._followers)
 
     def ended_on(self, thread_id: str) -> list[EndedRun]:
         """The runs of a thread that ended in this process a moment ago, in the order of their ends."""
@@ -174,9 +175,11 @@ class RunService:
         for run in list(self._active.values()):
             if run.is_delayed:
                 run.stop("shutdown")
-        running = self._supervisors()
-        if running and drain_seconds > 0:
-            await asyncio.wait(running, timeout=drain_seconds)
+        if drain_seconds > 0:
+            # Who follows a run of another host gets the same time to see its end.
+            followed = asyncio.create_task(self._followers.finished(drain_seconds), name="end of streams")
+            await asyncio.wait({*self._supervisors(), followed}, timeout=drain_seconds)
+            await followed
         for run in list(self._active.values()):
             run.stop("shutdown")
         running = self._supervisors()
@@ -184,6 +187,7 @@ class RunService:
             _, stuck = await asyncio.wait(running, timeout=MOST_ENDING_SECONDS)
             for supervisor in stuck:
                 abandon(supervisor)
+        await self._followers.let_go()
         await self._save_last_endings()
 
     async def _save_last_endings(self) -> None:

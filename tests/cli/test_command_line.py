@@ -107,6 +107,15 @@ def test_another_address_than_loopback_is_refused_without_users(tmp_path: Path) 
     assert "auth.mode" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_workers_that_could_not_share_runs_are_refused(tmp_path: Path) -> None:
+    done = _run("serve", "--workers", "2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "deerflow: database.backend: 'sqlite' lets one process write at a time, and 2 workers share all they "
+        "know; set postgres, or serve with one worker\n"
+    )
+
+
 def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

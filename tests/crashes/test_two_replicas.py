@@ -72,7 +72,9 @@ def check_went_on(parts: list[Any], number: int) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.redis
-@pytest.mark.parametrize("shares_events", [True, False], ids=["redis", "records"])
+@pytest.mark.parametrize(
+    "shares_events", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["redis", "records"]
+)
 async def test_fifty_streams_go_on_when_their_replica_is_killed(
     postgres_url: str, redis_server: RedisServer, tmp_path: Path, shares_events: bool
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from support.crashes import leave_under_way, until
 from support.gateways import ASKING, FAILING, SLOW, UNKNOWN_ID, GatewayClient, answer, said, serving
@@ -290,3 +291,26 @@ async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
         assert rest[0].data == {"after": 2, "next": first}
         assert live[-1].name == "end"
         assert answer((await joined).json()) == "echo: hello"
+
+
+async def test_a_replica_that_ends_lets_followers_see_the_end_in_the_time_for_its_own_runs(
+    tmp_path: Path,
+) -> None:
+    rules, sections = [STEPS, SLOW], {"database": {"backend": "sqlite"}, "runs": {"lease_seconds": 1.0}}
+    brief = create_app(scripted_config(tmp_path, rules, shutdown={"drain_seconds": 0.01}, **sections))
+    patient = create_app(scripted_config(tmp_path, rules, shutdown={"drain_seconds": 60}, **sections))
+    async with serving(brief) as first:
+        async with serving(patient) as second:
+            paths = []
+            for text in ("step", "slow"):
+                thread_id = await first.thread()
+                paths.append(f"/threads/{thread_id}/runs/{await first.start(thread_id, text)}")
+            followed = asyncio.create_task(second.events("GET", f"{paths[0]}/stream"))
+            await asyncio.sleep(0.05)
+        assert (await followed)[-1].name == "end"
+        async with serving(create_app(brief.state.config)) as third:
+            streams = [asyncio.create_task(third.get(f"{paths[1]}/{verb}")) for verb in ("stream", "join")]
+            await asyncio.sleep(0.05)
+        streamed, joined = await asyncio.gather(*streams, return_exceptions=True)
+        assert isinstance(streamed, httpx.Response) and streamed.text == ""
+        assert isinstance(joined, AssertionError)  # of the transport: the answer is not complete

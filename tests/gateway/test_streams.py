@@ -24,8 +24,8 @@ from support.gateways import (
 )
 from support.hosts import DELEGATE_TWICE, scripted_config
 
-from deerflow.gateway import following
 from deerflow.gateway.app import create_app
+from deerflow.runs import foreign
 from deerflow.runs.record import RunRecord, RunStatus
 
 TALKING = {"when": "^talk", "turns": [{"text": "go go go on"}]}
@@ -290,7 +290,7 @@ async def _until_gone(client: GatewayClient, run_id: str) -> None:
 async def test_run_that_another_process_carries_is_followed_by_its_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(foreign, "PAUSE_SECONDS", 0.01)
     async with gateway(tmp_path) as client:
         thread_id = await client.thread()
         runs = client.host.database.stores.runs

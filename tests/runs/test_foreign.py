@@ -12,7 +12,7 @@ import pytest
 
 from deerflow.runs import foreign
 from deerflow.runs.event_log import IDS_PER_ATTEMPT, EventLog, RunEvent
-from deerflow.runs.foreign import ForeignReader
+from deerflow.runs.foreign import Followers, ForeignReader
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunRecord, RunStatus
 from deerflow.runs.relay import RelayError
@@ -60,6 +60,7 @@ class Runs:
     def __init__(self, record: RunRecord | None = RECORD) -> None:
         self.record = record
         self.log: EventLog | None = None
+        self.followers = Followers()
 
     async def get(self, run_id: str, *, thread_id: str) -> RunRecord | None:
         return self.record
@@ -79,7 +80,7 @@ def reader(runs: Runs, relay: Relay | None, after_id: int | None = 0) -> Foreign
         stores=SimpleNamespace(runs=runs), relay=relay, presence=SimpleNamespace(lease_seconds=30.0)
     )
     record = runs.record or RECORD
-    return ForeignReader(record, after_id, cast(RunParts, parts), lambda run_id: runs.log)
+    return ForeignReader(record, after_id, cast(RunParts, parts), lambda run_id: runs.log, runs.followers)
 
 
 async def rest(following: ForeignReader) -> list[tuple[str, Any]]:
@@ -183,6 +184,25 @@ async def test_a_run_that_is_deleted_has_ended() -> None:
     following = reader(runs, None, None)
     runs.record = None
     assert await rest(following) == [("end", "interrupted")]
+
+
+async def test_followers_leave_without_an_end_when_their_host_closes() -> None:
+    runs = Runs()
+    following = reader(runs, None)
+    asking = asyncio.create_task(following.next())
+    await runs.followers.finished(0.02)
+    assert not asking.done()
+    await runs.followers.let_go()
+    assert following.is_over and await asking is None
+
+
+async def test_nobody_waits_for_followers_that_are_gone() -> None:
+    runs = Runs()
+    following = reader(runs, None)
+    assert not following.is_over
+    del following
+    async with asyncio.timeout(20):
+        await runs.followers.finished(3600)
 
 
 @pytest.mark.parametrize("relay", [None, Relay(event(1), event(2))], ids=["records", "relay"])

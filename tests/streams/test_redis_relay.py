@@ -16,7 +16,7 @@ from deerflow.config.storage import StreamConfig
 from deerflow.errors import ConfigError
 from deerflow.runs.event_log import IDS_PER_ATTEMPT, EventLog
 from deerflow.runs.relay import EventRelay, RelayError
-from deerflow.streams import open_relay
+from deerflow.streams import open_relay, redis_relay
 
 pytestmark = pytest.mark.redis
 
@@ -144,8 +144,9 @@ async def test_what_was_told_during_an_outage_arrives_after_it(
 
 
 async def test_a_server_that_never_answers_costs_a_warning_and_keeps_nobody(
-    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(redis_relay, "FLUSH_SECONDS", 0.05)
     redis_server.stop()
     first, logs = EventLog(), [EventLog() for _ in range(300)]
     async with open_relay(configured(redis_server)) as relay:
