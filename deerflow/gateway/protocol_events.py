@@ -117,9 +117,9 @@ class RunTranslator:
         namespace = tuple(segments)
         yield from self._lifecycle("running", unless=("running", *_ENDS))
         if mode == "error":
-            self._error = str(event.data.get("message"))
+            self._error = str(_data(event).get("message"))
         elif mode == "end":
-            yield from self._end(event.data)
+            yield from self._end(_data(event))
         elif mode in self._tellers:
             yield from self._tellers[mode](namespace, event)
 
@@ -128,20 +128,21 @@ class RunTranslator:
             if event.payload != b"{}":
                 yield _Told("values", namespace, orjson.Fragment(event.payload))
             return
-        values = dict(event.data)
+        values = _data(event)
         yield from self._ask(namespace, values.pop(INTERRUPT, None))
         if values:
             yield _Told("values", namespace, values)
 
     def _on_messages(self, namespace: Namespace, event: RunEvent) -> Iterator[_Told]:
-        if isinstance(event.data, dict) and isinstance(event.data.get("event"), str):
-            yield _Told("messages", namespace, event.data)
+        data = _data(event)
+        if isinstance(data, dict) and isinstance(data.get("event"), str):
+            yield _Told("messages", namespace, data)
 
     def _on_updates(self, namespace: Namespace, event: RunEvent) -> Iterator[_Told]:
-        if INTERRUPT in event.data:
-            yield from self._ask(namespace, event.data[INTERRUPT])
-        for node, values in event.data.items():
-            if node != INTERRUPT and values:
+        updates = _data(event)
+        yield from self._ask(namespace, updates.pop(INTERRUPT, None))
+        for node, values in updates.items():
+            if values:
                 told = values if isinstance(values, dict) else {"value": values}
                 yield _Told("updates", namespace, told, node=node)
 
@@ -150,19 +151,20 @@ class RunTranslator:
 
     def _on_tools(self, namespace: Namespace, event: RunEvent) -> Iterator[_Told]:
         yield _Told("tools", namespace, orjson.Fragment(event.payload))
-        yield from _tool_message(namespace, event.data)
+        yield from _tool_message(namespace, _data(event))
 
     def _on_tasks(self, namespace: Namespace, event: RunEvent) -> Iterator[_Told]:
-        for changed, data in self.namespaces.take(namespace, event.data):
+        for changed, data in self.namespaces.take(namespace, _data(event)):
             yield _Told("lifecycle", changed, data, _lifecycle_name(changed, data["event"]))
         yield _Told("tasks", namespace, orjson.Fragment(event.payload))
 
     def _on_checkpoints(self, namespace: Namespace, event: RunEvent) -> Iterator[_Told]:
-        checkpoint_id = event.data.get("id")
+        checkpoint = _data(event)
+        checkpoint_id = checkpoint.get("id")
         name = f"checkpoint|{_path(namespace)}|{checkpoint_id}"
         if isinstance(checkpoint_id, str) and name not in self._checkpoints:
             self._checkpoints.add(name)
-            yield _Told("checkpoints", namespace, event.data, name)
+            yield _Told("checkpoints", namespace, checkpoint, name)
 
     def _ask(self, namespace: Namespace, interrupts: Any) -> Iterator[_Told]:
         asked = False
@@ -193,6 +195,11 @@ class RunTranslator:
         data: Json = {"event": status, "graph_name": GRAPH_ID}
         told = data if error is None else {**data, "error": error}
         yield _Told("lifecycle", (), told, _lifecycle_name((), status))
+
+
+def _data(event: RunEvent) -> Any:
+    # Not `event.data`, which stays with the event, for as long as that is kept.
+    return orjson.loads(event.payload)
 
 
 def lifecycle_of(status: RunStatus) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from anyio import CapacityLimiter, to_thread
 
 from deerflow.config.webhooks import WebhooksConfig
 from deerflow.errors import InvalidRequestError
@@ -69,14 +71,20 @@ async def resolve(url: str, config: WebhooksConfig) -> list[WebhookTarget]:
     if not any(_allows(origin, parts) for origin in config.allow):  # of a run from before the last start
         raise WebhookRefusedError(f"{_origin(parts)} is not among the origins in webhooks.allow any more")
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = await _addresses_of(host)
     # All of them: a name that leads to a private address as well is a trick, or will be one.
     private = [address for address in addresses if not _is_public(address)]
     if private and not config.private_addresses and not _is_address(host):
         raise WebhookRefusedError(f"{host} leads to a private address; see webhooks.private_addresses")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return [WebhookTarget(parts.scheme, host, port, address, path) for address in addresses]
+
+
+async def _addresses_of(host: str) -> list[str]:
+    # Threads of its own: names that nobody answers for must not keep others from theirs.
+    look_up = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+    found = await to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _split(url: str) -> SplitResult:

@@ -239,14 +239,9 @@ def test_other_urls_are_refused(url: str) -> None:
         check_webhook(url, ALLOWED)
 
 
-class _Names:
-    """A loop's name service that knows one answer."""
-
-    def __init__(self, *addresses: str) -> None:
-        self._addresses = addresses
-
-    async def getaddrinfo(self, host: str, port: int, **_: Any) -> list[Any]:
-        return [(2, 1, 6, "", (address, port)) for address in self._addresses]
+def _names(*addresses: str) -> Any:
+    """A name service that knows one answer."""
+    return lambda host, port, **_: [(2, 1, 6, "", (address, 0)) for address in addresses]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +255,7 @@ class _Names:
 async def test_names_that_lead_to_private_addresses_are_refused(
     addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_addresses.asyncio, "get_running_loop", lambda: _Names(*addresses))
+    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", _names(*addresses))
     with pytest.raises(WebhookRefusedError, match=r"webhooks\.private_addresses"):
         await resolve("https://hooks.example.com/x", ALLOWED)
     leave = ALLOWED.model_copy(update={"private_addresses": True})
@@ -268,8 +263,8 @@ async def test_names_that_lead_to_private_addresses_are_refused(
 
 
 async def test_name_is_asked_for_once_and_its_address_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = _Names("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946")
-    monkeypatch.setattr(webhook_addresses.asyncio, "get_running_loop", lambda: names)
+    names = _names("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946")
+    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", names)
     first, second = await resolve("https://hooks.example.com/x?y=1", ALLOWED)
     assert (first.url, first.host_header) == ("https://93.184.216.34:443/x?y=1", "hooks.example.com")
     assert second.url == "https://[2606:2800:220:1:248:1893:25c8:1946]:443/x?y=1"
