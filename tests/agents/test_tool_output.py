@@ -22,6 +22,7 @@ from support.agents import SIDES, agent, run
 
 from deerflow.agents.file_tools import build_file_tools
 from deerflow.agents.tool_output import OutputLimits, ToolOutputLimit, keeping
+from deerflow.agents.tool_output.artifacts import is_small, why_left_out
 from deerflow.agents.tool_output.cutting import cut, is_fitting
 from deerflow.agents.workspace import Workspace
 
@@ -152,16 +153,32 @@ async def test_other_fields_of_the_message_stay(workspace: Workspace, side: str)
         (threading.Lock(), "the artifact of type lock cannot be stored: TypeError"),
         ({"rows": [object()]}, "the artifact of type dict cannot be stored: TypeError"),
         (10**40, "the artifact of type int cannot be stored: TypeError"),
-        ("x" * 6000, "the artifact of type str has 6003 bytes, and 5000 are the most"),
+        ("x" * 12_000, "the artifact of type str has 12003 bytes, and 11000 are the most"),
     ],
 )
 async def test_an_artifact_that_no_checkpoint_can_hold_is_left_out_visibly(
     workspace: Workspace, side: str, artifact: Any, said: str
 ) -> None:
     given = ToolMessage("short", tool_call_id="call-1", artifact=artifact)
-    message = await _result(workspace, given, side=side, limits=replace(LIMITS, artifact_bytes=5000))
+    message = await _result(workspace, given, side=side, limits=replace(LIMITS, artifact_bytes=11_000))
     assert message.content == "short"
     assert message.artifact["left_out"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("artifact", "small"),
+    [
+        (None, True),
+        ({"rows": [1, 2.5, None, True, "x"], "more": {}}, True),
+        (2**63, False),
+        ([object()], False),
+        ("x" * 20_000, False),
+        ([[0]] * 200, False),
+    ],
+)
+def test_short_json_needs_no_trial(artifact: Any, small: bool) -> None:
+    assert is_small(artifact) is small
+    assert not small or why_left_out(artifact, 100_000) is None
 
 
 @pytest.mark.parametrize("side", SIDES)

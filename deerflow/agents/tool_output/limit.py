@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from deerflow.agents.file_tools import WorkspaceFinder
 from deerflow.agents.text import quoted
-from deerflow.agents.tool_output.artifacts import why_left_out
+from deerflow.agents.tool_output.artifacts import is_small, why_left_out
 from deerflow.agents.tool_output.cutting import Content, cleaned, cut, is_fitting
 from deerflow.agents.tool_output.keeping import keep_output
 from deerflow.agents.tool_output.limits import OutputLimits
@@ -52,7 +52,7 @@ class ToolOutputLimit(AgentMiddleware):
         return await in_worker(partial(self._bounded, result, request))
 
     def _is_fitting(self, result: Any) -> bool:
-        is_plain = isinstance(result, ToolMessage) and result.artifact is None
+        is_plain = isinstance(result, ToolMessage) and is_small(result.artifact)
         return is_plain and is_fitting(result.content, self._limits)
 
     def _bounded(self, result: Any, request: ToolCallRequest, allowance: Allowance) -> Any:
