@@ -82,6 +82,7 @@ class ThreadFeed:
         self._looked_at_seconds = -math.inf
         self._records: list[RunRecord] = []
         self._told: set[str] = set()
+        self._begun_after: dict[str, int] = {}
         self._is_live = is_live
         self._checked_at_seconds = time.monotonic()
 
@@ -104,10 +105,16 @@ class ThreadFeed:
         self, run: FollowedRun, reader: Reader, mailbox: Mailbox, pause_seconds: float
     ) -> AsyncGenerator[Part]:
         self._told.add(run.run_id)
+        newest: RunEvent | None = None
         while (events := await reader.next(min(pause_seconds, LOOK_SECONDS))) is not None:
+            newest = events[-1] if events else newest
             yield Part(run, tuple(events))
             for part in _notices(mailbox):
                 yield part
+        if newest is not None and newest.name != "end":
+            # Another host has taken it up, and tells how it goes on.
+            self._told.discard(run.run_id)
+            self._begun_after[run.run_id] = newest.id or 0
 
     async def _next_run(self) -> tuple[FollowedRun, Reader] | None:
         """The run to tell next: the oldest that has begun, and was not told yet."""
@@ -123,7 +130,7 @@ class ThreadFeed:
         if not visible:
             return None
         oldest = min(visible, key=lambda item: item.run.created_at)
-        return oldest.run, oldest.read(None if is_live else 0)
+        return oldest.run, oldest.read(None if is_live else self._begun_after.get(oldest.run.run_id, 0))
 
     def _begun_here(self) -> Iterator[_Found]:
         for ended in self._runs.ended_on(self._thread_id):

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 from support.gateways import serving
 from support.hosts import scripted_config
 from support.lasting import lasting
@@ -65,3 +66,18 @@ async def test_without_shared_events_the_other_tells_that_a_run_was_there_and_ho
             older = await thread_stream.until(lambda events: events and "status" in (events[-1].data or {}))
     assert statuses(events) == ["running", "interrupted"]
     assert older[-1].data == {"status": "run_done", "run_id": run_id}
+
+
+async def test_run_that_another_host_has_taken_up_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with replicas(tmp_path) as (first, second):
+        thread_id = str(uuid4())
+        async with following(first, thread_id, CHANNELS) as stream:
+            run_id = await begin(first, thread_id, "slow")
+            await stream.until(statuses)
+            heir = second.host.runs._parts.host_id
+            async with first.host.database.engine.begin() as connection:
+                change = text("UPDATE runs SET host_id = :heir WHERE run_id = :run_id")
+                await connection.execute(change, {"heir": heir, "run_id": run_id})
+            events = await stream.until(ends(1))
+    assert statuses(events) == ["running", "failed"]
+    assert "HostLostError" in events[-1].data["params"]["data"]["error"]
