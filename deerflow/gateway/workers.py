@@ -26,6 +26,9 @@ LOOK_SECONDS: Final = 0.2
 SHORTEST_LIFE_SECONDS: Final = 1.0
 """A worker that lived shorter is replaced only once this time is over."""
 
+ENDING_SECONDS: Final = 180.0
+"""What a worker may take for its end beyond `shutdown.drain_seconds`: each step has a limit of its own."""
+
 # Not forked: threads and open connections of this process would be half there.
 _processes = multiprocessing.get_context("spawn")
 
@@ -96,8 +99,13 @@ class Workers:
         self._listener.close()
         for process in self._living:
             process.terminate()
+        over_at_seconds = time.monotonic() + self._config.shutdown.drain_seconds + ENDING_SECONDS
         for process in self._living:
-            process.join()
+            process.join(max(0.0, over_at_seconds - time.monotonic()))
+            if process.is_alive():
+                logger.error("worker %s does not end and is killed", process.pid)
+                process.kill()
+                process.join()
 
 
 def _live(work: Work, config: AppConfig, listener: socket.socket) -> None:
