@@ -196,7 +196,12 @@ class DeerFlowClient:
     async def _host(self) -> Host:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open(), name="open the client's host")
-        return await asyncio.shield(self._opening)
+        try:
+            return await asyncio.shield(self._opening)
+        except asyncio.CancelledError:
+            if self._opening.cancelled():
+                raise UnavailableError("this client was closed while it opened; make a new one") from None
+            raise
 
     async def _open(self) -> Host:
         options = HostOptions(
@@ -210,6 +215,7 @@ class DeerFlowClient:
 
     async def _shut(self) -> None:
         if self._opening is not None:
+            self._opening.cancel()  # a service may start for ever
             await asyncio.wait({self._opening})
         await self._exit.aclose()
 

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from deerflow_extension_api import TaskOutcome
+from deerflow_extension_api import ExtensionService, TaskOutcome
 from langchain.agents.middleware import AgentMiddleware
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, scripted_config
@@ -25,6 +26,7 @@ from deerflow.errors import (
     RunInterruptedError,
     UnavailableError,
 )
+from deerflow.extensions import reset_loaded_extensions
 
 _RULES: list[dict[str, Any]] = [
     DELEGATE_TWICE,
@@ -268,6 +270,34 @@ from deerflow.client import DeerFlowClient
 client = DeerFlowClient({"database": {"backend": "sqlite"}})
 print(client.chat("hello")[:5])
 """
+
+
+def test_a_client_can_be_closed_while_a_service_starts_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    entered = threading.Event()
+
+    class Hanging(ExtensionService):
+        async def start(self, deps: Any) -> None:
+            entered.set()
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            told.append("stop")
+
+    module: Any = ModuleType("acme")
+    module.install = lambda registry, config: registry.service(Hanging())
+    monkeypatch.setitem(sys.modules, "acme", module)
+    config = scripted_config(tmp_path, plugins=[{"use": "acme:install"}])
+    with ThreadPoolExecutor(1) as callers, DeerFlowClient(config, load_extensions=True) as client:
+        asked = callers.submit(client.chat, "hello")
+        assert entered.wait(60)
+        client.close()
+        with pytest.raises(UnavailableError, match="was closed while it opened"):
+            asked.result(60)
+    reset_loaded_extensions()
+    assert told == ["stop"]
 
 
 def test_a_client_that_nobody_closes_does_not_keep_the_process(tmp_path: Path) -> None:
