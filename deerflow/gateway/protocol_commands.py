@@ -126,6 +126,7 @@ async def _settle(request: Request, thread: ThreadRecord) -> None:
 
 async def _somebody_waits(request: Request, thread_id: str) -> bool:
     try:
+        await _settle(request, await thread_of(request, thread_id))
         return bool(await _waiting_interrupts(request, await thread_of(request, thread_id)))
     except NotFoundError:  # the run makes the thread
         return False
