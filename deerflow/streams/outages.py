@@ -14,11 +14,7 @@ class Outages:
     def __init__(self, address: str) -> None:
         self.address = address
         self._since_seconds: float | None = None
-
-    @property
-    def is_away(self) -> bool:
-        """Whether the last that was heard of the server is that it does not answer."""
-        return self._since_seconds is not None
+        self._refuses = False
 
     def failed(self, error: Exception) -> None:
         """The server did not answer."""
@@ -36,6 +32,17 @@ class Outages:
             away_seconds = time.monotonic() - self._since_seconds
             self._since_seconds = None
             logger.warning("Redis at %s is back after %.1f s", self.address, away_seconds)
+
+    def judged(self, refusal: Exception | None) -> None:
+        """The server answered, and took everything but what it refused."""
+        self.answered()
+        if refusal is not None and not self._refuses:
+            logger.warning(
+                "Redis at %s refuses events: %s; readers at other hosts are told of a gap",
+                self.address,
+                self.text_of(refusal),
+            )
+        self._refuses = refusal is not None
 
     @staticmethod
     def text_of(error: Exception) -> str:

@@ -176,10 +176,7 @@ class RedisPump:
             for result in results
             if isinstance(result, ResponseError) and _KNOWN_ALREADY not in str(result)
         ]
-        if refused:  # such as: out of memory. What was refused is a gap for readers elsewhere
-            self._outages.failed(refused[0])
-        else:
-            self._outages.answered()
+        self._outages.judged(refused[0] if refused else None)
 
     def _let_go(self, feeds: Sequence[_Feed]) -> None:
         for feed in feeds:

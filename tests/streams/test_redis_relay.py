@@ -164,6 +164,28 @@ async def test_a_server_that_never_answers_costs_a_warning_and_keeps_nobody(
     assert PASSWORD not in caplog.text
 
 
+async def test_a_server_without_memory_costs_a_gap(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = EventLog()
+    with redis_server.client() as client:
+        async with open_relay(configured(redis_server)) as relay:
+            assert relay is not None
+            relay.carry("run", log, nothing)
+            log.publish("metadata", {})
+            await told(relay, "run", 1)
+            client.config_set("maxmemory", 1)
+            for number in range(3):
+                log.publish("values", number)
+                await relay._pump.flush(20)  # type: ignore[attr-defined]
+                assert await relay.read("run", 1) == []
+            client.config_set("maxmemory", 0)
+            log.publish("end", {})
+            assert await told(relay, "run", 1, after_id=1) == [(5, "end")]
+    assert caplog.text.count("refuses events") == 1 and "OutOfMemoryError" in caplog.text
+    assert "is away" not in caplog.text
+
+
 async def test_a_wrong_password_is_named_without_telling_it(
     redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
