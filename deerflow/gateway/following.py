@@ -23,6 +23,7 @@ from deerflow.runs.left import LeftRun
 from deerflow.runs.recent import EndedRun
 from deerflow.runs.record import ACTIVE_STATUSES, RunRecord
 from deerflow.runs.request import checked_id
+from deerflow.runs.request_record import is_temporary
 from deerflow.runs.serialize import encode_json
 from deerflow.runs.service import RunService
 
@@ -141,15 +142,15 @@ async def _foreign_result(request: Request, run: RunRecord) -> AsyncGenerator[by
             raise ConnectionAbortedError("this host closes before the run has ended")
         yield encode_json(await _recorded_result(request, run))
     except NotFoundError:
-        left = await _left_soon(request, run.run_id)
+        left = await _left_soon(request, run)
         yield encode_json(result_of_removed(run.run_id) if left is None else _left_result(left))
 
 
-async def _left_soon(request: Request, run_id: str) -> LeftRun | None:
-    """What is left of a run that is removed: its host tells that a moment later."""
+async def _left_soon(request: Request, run: RunRecord) -> LeftRun | None:
+    """What is left of a run on a temporary thread: its host tells that a moment after the thread is gone."""
     runs = host_of(request).runs
-    for _ in range(LEFT_TRIES if runs.shares_events else 0):
-        if (left := await runs.find_left(run_id)) is not None:
+    for _ in range(LEFT_TRIES if runs.shares_events and is_temporary(run) else 0):
+        if (left := await runs.find_left(run.run_id)) is not None:
             return left
         await asyncio.sleep(LEFT_PAUSE_SECONDS)
     return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
-from weakref import WeakSet
 
 from deerflow.runs.event_log import (
     IDS_PER_ATTEMPT,
@@ -31,26 +32,38 @@ RECORD_SECONDS: Final = 5.0
 FINISHING_SECONDS: Final = 30.0
 """How long, at most, a run whose end is recorded may take to tell it."""
 
+LOOK_SECONDS: Final = 0.05
 LEAVING_SECONDS: Final = 3.0
 """How long readers get to notice that their host closes: longer than they look away."""
 
 
 class Followers:
-    """Who follows runs of other hosts here: they are to leave before their host closes."""
+    """Who waits for events of other hosts' runs here: they are to leave before their host closes."""
 
     def __init__(self) -> None:
-        self._readers: WeakSet[ForeignReader] = WeakSet()
+        self._waiting = 0
+        self._left_at_seconds = -math.inf
         self.closing = False
 
-    def add(self, reader: ForeignReader) -> None:
-        """Count a reader, for as long as somebody has it and it is not over."""
-        self._readers.add(reader)
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count a reader that waits, as its client has not left."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            self._left_at_seconds = time.monotonic()
 
     async def finished(self, timeout_seconds: float) -> None:
         """Wait until nobody follows any more, or the time is over."""
         over_at_seconds = time.monotonic() + timeout_seconds
-        while any(not reader.is_over for reader in self._readers) and time.monotonic() < over_at_seconds:
-            await asyncio.sleep(0.05)
+        while self._is_followed() and time.monotonic() < over_at_seconds:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _is_followed(self) -> bool:
+        """A moment counts in which a reader sends what it has got."""
+        return self._waiting > 0 or time.monotonic() - self._left_at_seconds < 2 * LOOK_SECONDS
 
     async def let_go(self) -> None:
         """End every stream, without an `end` where that has not come: clients ask another host."""
@@ -85,27 +98,24 @@ class ForeignReader:
         self._record_pause_seconds = PAUSE_SECONDS
         self._over = False
         self._followers = followers
-        followers.add(self)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will come from another host."""
-        return self._over or self._here is not None
 
     async def next(self, timeout_seconds: float | None = None) -> list[RunEvent] | None:
         """The next events, with a gap marker before them where some were missed.
 
         Empty where none came in time, which may be exceeded by a second; None after the last one.
         """
+        if self._here is None:
+            with self._followers.waiting():
+                batch = await self._from_elsewhere(timeout_seconds)
+        return batch if self._here is None else await self._here.next(timeout_seconds)
+
+    async def _from_elsewhere(self, timeout_seconds: float | None) -> list[RunEvent] | None:
+        """The next events, unless the run is found here meanwhile."""
         began = time.monotonic()
-        while not self._over:
-            if self._here is None:
-                self._here = self._found_here()
+        while not self._over and not self._followers.closing:
+            self._here = self._found_here()
             if self._here is not None:
-                return await self._here.next(timeout_seconds)
-            if self._followers.closing:
-                self._over = True
-                return None
+                return []
             if batch := await self._from_relay() or await self._from_record():
                 return batch
             if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:

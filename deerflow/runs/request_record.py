@@ -39,6 +39,11 @@ def record_of(request: RunRequest, *, host_id: str) -> RunRecord:
     )
 
 
+def is_temporary(record: RunRecord) -> bool:
+    """Whether the run's thread is removed with its end."""
+    return bool(record.kwargs.get("temporary"))
+
+
 def request_of(record: RunRecord) -> RunRequest:
     """The request that a run was admitted with; of a delay what is left."""
     kwargs: dict[str, Any] = record.kwargs
@@ -60,6 +65,6 @@ def request_of(record: RunRecord) -> RunRequest:
         interrupt_after=kwargs.get("interrupt_after"),
         durability=kwargs.get("durability"),
         after_seconds=max(0.0, (kwargs.get("after_seconds") or 0.0) - passed_seconds),
-        temporary=bool(kwargs.get("temporary")),
+        temporary=is_temporary(record),
         webhook=kwargs.get("webhook"),
     )

@@ -306,11 +306,11 @@ async def test_a_replica_that_ends_lets_followers_see_the_end_in_the_time_for_it
                 thread_id = await first.thread()
                 paths.append(f"/threads/{thread_id}/runs/{await first.start(thread_id, text)}")
             followed = asyncio.create_task(second.events("GET", f"{paths[0]}/stream"))
-            await asyncio.sleep(0.05)
+            await until(lambda: second.host.runs._followers._waiting == 1)
         assert (await followed)[-1].name == "end"
         async with serving(create_app(brief.state.config)) as third:
             streams = [asyncio.create_task(third.get(f"{paths[1]}/{verb}")) for verb in ("stream", "join")]
-            await asyncio.sleep(0.05)
+            await until(lambda: third.host.runs._followers._waiting == 2)
         streamed, joined = await asyncio.gather(*streams, return_exceptions=True)
         assert isinstance(streamed, httpx.Response) and streamed.text == ""
         assert isinstance(joined, AssertionError)  # of the transport: the answer is not complete

@@ -190,19 +190,22 @@ async def test_followers_leave_without_an_end_when_their_host_closes() -> None:
     runs = Runs()
     following = reader(runs, None)
     asking = asyncio.create_task(following.next())
+    await asyncio.sleep(0)
     await runs.followers.finished(0.02)
     assert not asking.done()
     await runs.followers.let_go()
-    assert following.is_over and await asking is None
+    assert asking.done() and await asking is None
 
 
 async def test_nobody_waits_for_followers_that_are_gone() -> None:
     runs = Runs()
-    following = reader(runs, None)
-    assert not following.is_over
-    del following
+    asking = asyncio.create_task(reader(runs, None).next())
+    await asyncio.sleep(0)
+    asking.cancel()
     async with asyncio.timeout(20):
         await runs.followers.finished(3600)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
 
 
 @pytest.mark.parametrize("relay", [None, Relay(event(1), event(2))], ids=["records", "relay"])
