@@ -142,3 +142,20 @@ async def test_python_client_joins_the_stream(tmp_path: Path) -> None:
             if part.event == "metadata" and "status" in part.data:
                 break
     assert names == ["metadata", "values", "values", "metadata"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("GET", "stream", None), ("POST", "stream/events", {"channels": ["values"]})],
+)
+async def test_quiet_streams_are_kept_up_and_those_left_are_forgotten(
+    tmp_path: Path, method: str, path: str, body: Any
+) -> None:
+    async with gateway(tmp_path, stream={"heartbeat_seconds": 0.05}) as client:
+        thread_id = await client.thread()
+        notices = client.host.runs.notices
+        async with lasting(client, method, f"/threads/{thread_id}/{path}", json=body) as stream:
+            await stream.until(lambda _: stream.body.count(b": heartbeat") >= 2)
+            assert notices.has_readers(thread_id)
+        assert not notices.has_readers(thread_id)
+    assert (stream.status, stream.headers["cache-control"]) == (200, "no-store")
