@@ -17,10 +17,11 @@ from support.redis_server import RedisServer
 from support.users import serving_users, users_app
 
 from deerflow.gateway.app import create_app
+from deerflow.runs import foreign
 from deerflow.runs.event_log import IDS_PER_ATTEMPT
 from deerflow.runs.record import RunRecord
 
-STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.4, "text": "one two three"}]}
+STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.3, "text": "one two three"}]}
 BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}, "runs": {"lease_seconds": 1.0}}
 PARAMS = [pytest.param(True, marks=pytest.mark.redis, id="redis"), pytest.param(False, id="records")]
 
@@ -39,6 +40,12 @@ async def replicas_on(home: Path, redis: RedisServer | None = None) -> AsyncIter
     apps = [create_app(config) for _ in range(2)]
     async with serving(apps[0]) as first, serving(apps[1]) as second:
         yield first, second
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(foreign, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture(params=PARAMS)
