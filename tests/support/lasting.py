@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import orjson
-
 from support.gateways import Event, GatewayClient, parse_events
 
 
@@ -91,8 +89,3 @@ async def lasting(
     finally:
         gone.set()
         await asyncio.wait_for(answering, 20)
-
-
-def data_of(stream: LastingStream) -> Any:
-    """The body as JSON."""
-    return orjson.loads(stream.body)
