@@ -114,9 +114,12 @@ class RedisPump:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                feeds, commands = self._gather()
-                await self._send(commands)
-                self._let_go(feeds)
+                try:
+                    feeds, commands = self._gather()
+                    await self._send(commands)
+                    self._let_go(feeds)
+                except Exception:  # one run's events must not keep those of all others
+                    logger.exception("some events could not be sent to Redis")
             self._idle.set()
 
     async def flush(self, timeout_seconds: float) -> None:
@@ -138,10 +141,10 @@ class RedisPump:
         commands: list[_Command] = []
         size_bytes, now = 0, time.monotonic()
         for feed in list(self._waiting.values()):
+            del self._waiting[feed.key]
             events = feed.take()
             feeds.append(feed)
             commands += feed.commands(events, now)
-            del self._waiting[feed.key]
             if events and events[-1].id != feed.log.last_id:
                 self._waiting[feed.key] = feed
             size_bytes += sum(len(event.payload) for event in events)

@@ -186,6 +186,23 @@ async def test_a_server_without_memory_costs_a_gap(
     assert "is away" not in caplog.text
 
 
+async def test_a_run_whose_events_cannot_be_sent_keeps_nobody_elses(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> bytes:
+        raise ValueError("not to be encoded")
+
+    bad, good = EventLog(), EventLog()
+    async with open_relay(configured(redis_server)) as relay:
+        assert relay is not None
+        relay.carry("bad", bad, broken)
+        relay.carry("good", good, nothing)
+        for log in (bad, good):
+            log.publish("end", {})
+        assert await told(relay, "good", 1) == [(1, "end")]
+    assert "some events could not be sent to Redis" in caplog.text
+
+
 async def test_a_wrong_password_is_named_without_telling_it(
     redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
