@@ -109,4 +109,7 @@ class _Now(Collector):
         subagents.add_metric(["running"], 0 if host is None else host.assembler.capacity.running)
         accepting = GaugeMetricFamily("deerflow_accepting_runs", "Whether new runs are taken.")
         accepting.add_metric([], host is not None and host.runs.accepting)
-        return iter((runs, subagents, accepting))
+        redis = GaugeMetricFamily("deerflow_redis_answers", "Whether Redis did what it was asked last.")
+        if host is not None and host.runs.relay_answers is not None:
+            redis.add_metric([], host.runs.relay_answers)
+        return iter((runs, subagents, accepting, redis))

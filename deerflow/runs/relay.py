@@ -19,6 +19,10 @@ class EventRelay(Protocol):
     A run never waits for it, and never fails with it. Belongs to the host's event loop.
     """
 
+    @property
+    def answers(self) -> bool:
+        """Whether it did what it was asked for last."""
+
     def carry(self, run_id: str, log: EventLog, left: Callable[[], bytes | None]) -> None:
         """Pass on what is published in `log`, from its beginning to its end. Where that is interrupted for
         long, readers find a gap between ids. `left` is asked at the end what to keep beside it."""

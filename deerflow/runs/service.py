@@ -107,6 +107,11 @@ class RunService:
         """Whether hosts read the events of each other's runs."""
         return self._parts.relay is not None
 
+    @property
+    def relay_answers(self) -> bool | None:
+        """Whether events can be shared just now; `None` where they are not."""
+        return None if self._parts.relay is None else self._parts.relay.answers
+
     async def find_left(self, run_id: str) -> LeftRun | None:
         """The run, where it ended on a temporary thread of another host a moment ago."""
         if self._parts.relay is None:

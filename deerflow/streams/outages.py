@@ -16,6 +16,11 @@ class Outages:
         self._since_seconds: float | None = None
         self._refuses = False
 
+    @property
+    def answers(self) -> bool:
+        """Whether the server answered last, and took what it was given."""
+        return self._since_seconds is None and not self._refuses
+
     def failed(self, error: Exception) -> None:
         """The server did not answer."""
         if self._since_seconds is None:

@@ -66,6 +66,10 @@ class RedisRelay:
         self._outages = outages
         self._is_full = False
 
+    @property
+    def answers(self) -> bool:
+        return self._outages.answers
+
     def carry(self, run_id: str, log: EventLog, left: Callable[[], bytes | None]) -> None:
         self._pump.carry(run_id, log, left)
 

@@ -257,9 +257,11 @@ async def test_redis_that_goes_away_costs_other_replicas_events_and_nobody_the_e
     assert [event.name for event in here][-2:] == ["values", "end"]
     assert [int(event.id) for event in here] == list(range(1, len(here) + 1))
     assert [event.name for event in there][-2:] == ["gap", "end"]
+    assert "deerflow_redis_answers 0.0" in (await first.get("/metrics")).text
     assert there[-1].data["status"] == "success"
     redis_server.start()
     await until(lambda: "is back" in caplog.text)
+    assert "deerflow_redis_answers 1.0" in (await first.get("/metrics")).text
     run_id = await first.start(thread_id, "step")
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
     again = [await client.events("GET", path, headers=WHOLE) for client in sharing]
