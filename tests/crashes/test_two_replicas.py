@@ -17,7 +17,7 @@ from support.replicas import balancer, replica
 from deerflow.config import config_from
 
 RUNS = 50
-LEASE_SECONDS = 3.0
+LEASE_SECONDS = 5.0
 KEYLESS: Any = {"api_key": None, "timeout": 60}
 
 

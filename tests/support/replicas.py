@@ -42,27 +42,30 @@ def replica(told: Connection, values: dict[str, Any], home: str) -> None:
 @asynccontextmanager
 async def balancer(ports: list[int]) -> AsyncIterator[str]:
     """The address of something that leads each connection to the first of `ports` that takes it."""
-    pipes: set[asyncio.Task[None]] = set()
+    connections: set[asyncio.Task[None]] = set()
 
-    async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for port in ports:
-            with suppress(OSError):
-                other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
-                there = asyncio.create_task(_pump(reader, other_writer))
-                pipes.add(there)
-                there.add_done_callback(pipes.discard)
-                await _pump(other_reader, writer)
-                there.cancel()
-                return
-        writer.close()
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(_lead(ports, reader, writer))
+        connections.add(connection)
+        connection.add_done_callback(connections.discard)
 
-    server = await asyncio.start_server(lead, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        for pipe in pipes:
-            pipe.cancel()
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+async def _lead(ports: list[int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    for port in ports:
+        with suppress(OSError):
+            other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(_pump(reader, other_writer), _pump(other_reader, writer))
+            return
+    writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
