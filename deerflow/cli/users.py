@@ -11,8 +11,8 @@ import click
 
 from deerflow.config import load_config
 from deerflow.errors import ConfigError
-from deerflow.gateway.credentials import checked_password, checked_user_name, new_token
-from deerflow.gateway.passwords import hash_password
+from deerflow.gateway.auth.credentials import checked_password, checked_user_name, new_token
+from deerflow.gateway.auth.passwords import hash_password
 from deerflow.persistence import Accounts, open_database
 from deerflow.persistence.accounts import UserEntry
 

@@ -18,13 +18,13 @@ from deerflow.config import AppConfig, config_from
 from deerflow.extensions import LoadedExtensions, load_extensions, set_loaded_extensions
 from deerflow.extensions.outcomes import listen_to_outcomes
 from deerflow.gateway.assistants import system_assistant
-from deerflow.gateway.authentication import DOCUMENTATION_PATHS, PUBLIC_PATHS, Authentication
+from deerflow.gateway.auth.authentication import DOCUMENTATION_PATHS, PUBLIC_PATHS, Authentication
+from deerflow.gateway.auth.identity import build_identity
+from deerflow.gateway.auth.loopback import LOOPBACK_ORIGIN, LoopbackOnly
 from deerflow.gateway.body_limit import BodyLimit
 from deerflow.gateway.errors import UnexpectedErrors, exception_handlers
 from deerflow.gateway.extension_routes import mount_extension_routers
-from deerflow.gateway.identity import build_identity
 from deerflow.gateway.incoming_trace import IncomingTrace
-from deerflow.gateway.loopback import LOOPBACK_ORIGIN, LoopbackOnly
 from deerflow.gateway.metrics import Metrics
 from deerflow.gateway.openapi import GatewayApp
 from deerflow.gateway.pages import PAGE_HEADERS

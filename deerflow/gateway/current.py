@@ -7,7 +7,7 @@ from typing import cast
 from starlette.requests import HTTPConnection, Request
 
 from deerflow.errors import NotFoundError, UnavailableError
-from deerflow.gateway.identity import Identity
+from deerflow.gateway.auth.identity import Identity
 from deerflow.host import Host
 from deerflow.persistence import Accounts
 from deerflow.runs.record import RunRecord, ThreadRecord

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from deerflow.gateway.session_cookies import CSRF_HEADER, SESSION_COOKIE
+from deerflow.gateway.auth.session_cookies import CSRF_HEADER, SESSION_COOKIE
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from deerflow.config import AppConfig, config_from
 from deerflow.errors import ConfigError, DeerFlowError
 from deerflow.extensions import ExtensionLoadError
 from deerflow.gateway.app import create_app
+from deerflow.gateway.auth.loopback import is_loopback_name
 from deerflow.gateway.log_format import configure_logging
-from deerflow.gateway.loopback import is_loopback_name
 from deerflow.gateway.request_heads import BoundedHeads
 from deerflow.gateway.workers import START_FAILED, Workers, check_workers
 

@@ -9,7 +9,7 @@ from typing import Final
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from deerflow.gateway.loopback import is_loopback_name
+from deerflow.gateway.auth.loopback import is_loopback_name
 from deerflow.kit.errors import KitError, WrongUseError
 
 TIMEOUT_SECONDS: Final = 10.0

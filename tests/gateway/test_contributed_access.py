@@ -16,7 +16,7 @@ from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 from support.users import UsersGateway, users_gateway
 
-from deerflow.gateway import passwords
+from deerflow.gateway.auth import passwords
 
 PASSWORD = "correct horse battery"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deerflow.gateway.login_throttle import (
+from deerflow.gateway.auth.login_throttle import (
     TRIES_FROM_PEER,
     TRIES_OF_USER,
     WINDOW_SECONDS,

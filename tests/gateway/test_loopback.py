@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from deerflow.gateway.loopback import LoopbackOnly, is_loopback_name
+from deerflow.gateway.auth.loopback import LoopbackOnly, is_loopback_name
 from deerflow.gateway.responses import JsonResponse
 
 

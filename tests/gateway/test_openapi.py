@@ -29,7 +29,7 @@ from support.users import users_app
 
 from deerflow.extensions import reset_loaded_extensions
 from deerflow.gateway.app import create_app
-from deerflow.gateway.authentication import PUBLIC_PATHS
+from deerflow.gateway.auth.authentication import PUBLIC_PATHS
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What lasts as long as a run is tested with its clients.

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from deerflow.gateway.protocol_events import ProtocolEvent, RunTranslator
+from deerflow.gateway.protocol.events import ProtocolEvent, RunTranslator
 from deerflow.gateway.thread_numbers import ThreadNumbers
 from deerflow.runs.event_log import IDS_PER_ATTEMPT, RunEvent, gap_marker
 

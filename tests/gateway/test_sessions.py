@@ -14,8 +14,8 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 from support.gateways import GatewayClient
 from support.users import UsersGateway, serving_users, users_app, users_gateway
 
-from deerflow.gateway import passwords
-from deerflow.gateway.credentials import digest
+from deerflow.gateway.auth import passwords
+from deerflow.gateway.auth.credentials import digest
 from deerflow.gateway.routes.auth import WRONG
 from deerflow.persistence.accounts import NewSession
 from deerflow.runs.record import utc_now

@@ -14,7 +14,7 @@ from support.gateways import GatewayClient, gateway
 from support.users import users_gateway
 
 from deerflow.config import AppConfig
-from deerflow.gateway.user_store import UserStore
+from deerflow.gateway.auth.user_store import UserStore
 from deerflow.persistence import open_store
 
 __all__ = ["database_config", "postgres_database", "postgres_url"]

@@ -11,8 +11,8 @@ import httpx
 from fastapi import FastAPI
 
 from deerflow.gateway.app import create_app
-from deerflow.gateway.credentials import new_token
-from deerflow.gateway.passwords import hash_password
+from deerflow.gateway.auth.credentials import new_token
+from deerflow.gateway.auth.passwords import hash_password
 from deerflow.persistence import Accounts
 from support.gateways import GatewayClient
 from support.hosts import scripted_config

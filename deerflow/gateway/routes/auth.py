@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.gateway.answers import Me, Session, answers
-from deerflow.gateway.authentication import unauthenticated
-from deerflow.gateway.credentials import MAX_PASSWORD_CHARACTERS, csrf_token, digest, new_secret
+from deerflow.gateway.auth.authentication import unauthenticated
+from deerflow.gateway.auth.credentials import MAX_PASSWORD_CHARACTERS, csrf_token, digest, new_secret
+from deerflow.gateway.auth.login_throttle import LoginThrottle
+from deerflow.gateway.auth.passwords import Passwords
+from deerflow.gateway.auth.session_cookies import drop_session_cookies, session_secret, set_session_cookies
 from deerflow.gateway.current import accounts_of, host_of
 from deerflow.gateway.json_requests import GatewayRoute
-from deerflow.gateway.login_throttle import LoginThrottle
-from deerflow.gateway.passwords import Passwords
 from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.session_cookies import drop_session_cookies, session_secret, set_session_cookies
 from deerflow.persistence.accounts import NewSession
 from deerflow.runs.record import utc_now
 

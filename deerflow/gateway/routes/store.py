@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from deerflow.errors import InvalidRequestError
 from deerflow.gateway.answers import FoundItems, Item, Namespaces, answers
+from deerflow.gateway.auth.user_store import UserStore
 from deerflow.gateway.current import host_of, owner_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
@@ -22,7 +23,6 @@ from deerflow.gateway.store_bodies import (
     Namespace,
     NamespacesBody,
 )
-from deerflow.gateway.user_store import UserStore
 
 router = APIRouter(route_class=GatewayRoute, tags=["store"], prefix="/store")
 

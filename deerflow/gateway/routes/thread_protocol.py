@@ -11,10 +11,10 @@ from deerflow.gateway.answers import EVENT_STREAM, CommandAnswer, answers, failu
 from deerflow.gateway.current import host_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.parameters import ThreadId
-from deerflow.gateway.protocol_bodies import ProtocolCommandBody
-from deerflow.gateway.protocol_commands import carry_out
-from deerflow.gateway.protocol_filter import EventStreamBody
-from deerflow.gateway.protocol_stream import protocol_frames
+from deerflow.gateway.protocol.bodies import ProtocolCommandBody
+from deerflow.gateway.protocol.commands import carry_out
+from deerflow.gateway.protocol.filter import EventStreamBody
+from deerflow.gateway.protocol.stream import protocol_frames
 from deerflow.gateway.responses import JsonResponse, LastingResponse
 from deerflow.gateway.thread_feed import thread_feed
 

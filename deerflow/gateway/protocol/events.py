@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from deerflow.gateway.protocol_namespaces import Namespaces
+from deerflow.gateway.protocol.namespaces import Namespaces
 from deerflow.gateway.thread_numbers import ThreadNumbers
 from deerflow.runs.event_log import RunEvent
 from deerflow.runs.record import RunStatus

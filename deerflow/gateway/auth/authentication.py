@@ -16,11 +16,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deerflow.errors import DeerFlowError
-from deerflow.gateway.credentials import digest, is_csrf_token
+from deerflow.gateway.auth.credentials import digest, is_csrf_token
+from deerflow.gateway.auth.identity import PRINCIPAL_KEY
+from deerflow.gateway.auth.session_cookies import CSRF_HEADER, session_secret
 from deerflow.gateway.current import accounts_of
 from deerflow.gateway.errors import error_response, host_error_response
-from deerflow.gateway.identity import PRINCIPAL_KEY
-from deerflow.gateway.session_cookies import CSRF_HEADER, session_secret
 from deerflow.persistence.accounts import Account
 
 PUBLIC_PATHS: Final = frozenset({"/ok", "/health/live", "/health/ready", "/info", "/auth/login"})

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from deerflow.gateway.credentials import csrf_token
+from deerflow.gateway.auth.credentials import csrf_token
 
 SESSION_COOKIE: Final = "deerflow_session"
 CSRF_COOKIE: Final = "csrf_token"

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator
 
-from deerflow.gateway.protocol_events import Namespace, ProtocolEvent
+from deerflow.gateway.protocol.events import Namespace, ProtocolEvent
 
 CHANNELS: Final = frozenset(
     {"checkpoints", "custom", "input", "lifecycle", "messages", "tasks", "tools", "updates", "values"}

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from deerflow.gateway import sse
-from deerflow.gateway.protocol_events import ProtocolEvent, RunTranslator
-from deerflow.gateway.protocol_filter import EventStreamBody
+from deerflow.gateway.protocol.events import ProtocolEvent, RunTranslator
+from deerflow.gateway.protocol.filter import EventStreamBody
 from deerflow.gateway.thread_feed import Part, ThreadFeed
 from deerflow.gateway.thread_numbers import ThreadNumbers
 

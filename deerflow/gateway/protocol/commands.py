@@ -15,7 +15,7 @@ from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.following import find_run
-from deerflow.gateway.protocol_bodies import (
+from deerflow.gateway.protocol.bodies import (
     PROTOCOL_MODES,
     CommandError,
     GetTree,
@@ -24,7 +24,7 @@ from deerflow.gateway.protocol_bodies import (
     parsed,
     start_body,
 )
-from deerflow.gateway.protocol_events import RunTranslator, lifecycle_of
+from deerflow.gateway.protocol.events import RunTranslator, lifecycle_of
 from deerflow.gateway.routes.thread_runs import run_owner
 from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.runs.active import ActiveRun
