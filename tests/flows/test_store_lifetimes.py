@@ -211,7 +211,5 @@ async def test_many_runs_leave_no_store_and_no_asyncio_task_behind(tmp_path: Pat
             before = len(asyncio.all_tasks())
             for _ in range(40):
                 await finished(host, "delegate")
-            await asyncio.sleep(0.01)
+            await until(lambda: keeper.alive() == [] and len(asyncio.all_tasks()) <= before)
             assert len(keeper.stores) == 41 + len(_CHILD_IDS)
-            assert keeper.alive() == []
-            assert len(asyncio.all_tasks()) <= before
