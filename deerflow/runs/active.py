@@ -106,8 +106,11 @@ class ActiveRun:
         self.stopping.set()
         if self._story is not None:
             self._story.cancel()
-        # The timer holds the future alone: a run that has ended is gone, and with it its task store.
-        asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, _settle, self.given_up)
+        if not self.given_up.done():
+            # The timer holds the future alone, and goes with it: cancelled timers that wait behind a live one
+            # would keep their contexts, and with them the run's task stores.
+            timer = asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, _settle, self.given_up)
+            self.given_up.add_done_callback(lambda _: timer.cancel())
 
 
 def _settle(future: asyncio.Future[None]) -> None:

@@ -42,6 +42,7 @@ async def supervise(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> Non
     story = run.begin(execute(run, turn, parts))
     either: set[asyncio.Future[Any]] = {story, run.given_up}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    run.given_up.cancel()
     if not story.done():
         abandon(story)
     tell_subagent_edges(run)
