@@ -40,8 +40,8 @@ TALKING = {
 class Crowd:
     """So many runs at once, each followed by so many readers, again and again.
 
-    Memory is measured from the wave on after which things have settled: that of objects, and, where it is given,
-    that of the process, which is the allocator's as well and says little in a process of many other tests.
+    Memory is measured from the wave on after which things have settled: that of objects, and, where a bound
+    is given, that of the process, which is the allocator's as well and says little beside many other tests.
     """
 
     runs: int
