@@ -47,6 +47,19 @@ async def thread_of(request: Request, thread_id: str) -> ThreadRecord:
     return thread
 
 
+async def run_owner(request: Request, thread_id: str) -> str | None:
+    """Who owns what runs on a thread: its owner, also where an administrator starts it.
+
+    A stranger learns here that there is no such thread, before anything is stopped for the new run.
+    """
+    thread = await host_of(request).database.stores.threads.get(thread_id)
+    if thread is None:
+        return owner_of(request)
+    if visible_to(request) not in (None, thread.user_id):
+        raise NotFoundError(f"there is no thread {thread_id}")
+    return thread.user_id
+
+
 async def run_of(request: Request, thread_id: str, run_id: str) -> RunRecord:
     """The run on its thread; `NotFoundError` where there is none, or not for this caller."""
     await thread_of(request, thread_id)

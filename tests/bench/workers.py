@@ -101,7 +101,7 @@ def _wait_for_all(log: Path, count: int) -> None:
     while log.read_text().count("Application startup complete") < count:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{count} workers did not come up:\n{log.read_text()}")
-        time.sleep(0.1)
+        time.sleep(0.1)  # only its log tells when a worker is up
 
 
 def _config(database_url: str, redis_url: str | None) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Slow(AgentMiddleware[Any, Any]):
     """A model that takes its time."""
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        time.sleep(HANDLER_SECONDS)
+        time.sleep(HANDLER_SECONDS)  # on a thread of its own, as sync hooks are
         return handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Any) -> Any:
@@ -153,7 +153,7 @@ async def test_a_hook_out_of_time_has_failed(side: str, flavour: str, outcomes: 
         if flavour != "async":
 
             def before_model(self, state: Any, runtime: Any) -> None:
-                time.sleep(1)
+                time.sleep(1)  # a sync hook cannot be cancelled: it is left behind
 
         if flavour != "sync":
 

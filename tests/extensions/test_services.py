@@ -139,7 +139,7 @@ async def test_slow_start_is_named_again_and_again_and_waited_for(
     async def until_warned_twice() -> None:
         while len(warnings()) < 2:
             if blocks_the_loop:
-                time.sleep(0.01)
+                time.sleep(0.01)  # holds the event loop: the warnings have to come although nothing else can
             else:
                 await asyncio.sleep(0.01)
 

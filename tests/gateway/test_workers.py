@@ -78,7 +78,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
+        time.sleep(0.02)  # the processes that are waited for tell through files
 
 
 @contextmanager
@@ -147,11 +147,13 @@ def start(gateway: GatewayProcess, text: str) -> str:
 
 def joined(path: str) -> Any:
     """What a run came to, asked again where the worker that was asked dies."""
-    while True:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
         try:
             return httpx.get(f"{path}/join", timeout=60).json()
         except httpx.TransportError:
-            time.sleep(0.05)
+            time.sleep(0.05)  # a worker that takes its place comes up
+    raise AssertionError(f"no worker told what became of {path}")
 
 
 @pytest.mark.postgres

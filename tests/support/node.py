@@ -49,6 +49,7 @@ def _install(folder: Path) -> None:
     command = ["npm", "ci", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000"]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+    # Whether npm's registry answers is not this project's to test.
     except subprocess.TimeoutExpired:
         pytest.skip("npm did not install LangGraph's JavaScript client within 90 s")
     if done.returncode != 0:

@@ -43,7 +43,7 @@ class RedisServer:
                     client.ping()
                 return
             except redis.ConnectionError:
-                time.sleep(0.01)
+                time.sleep(0.01)  # it says nothing when it is ready
         raise RuntimeError("redis-server did not come up")
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ from deerflow.gateway.answers import (
     streamed,
 )
 from deerflow.gateway.assistants import assistant_of
-from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
+from deerflow.gateway.current import host_of, run_of, run_owner, thread_of
 from deerflow.gateway.following import (
     AnyRun,
     Following,
@@ -171,16 +171,3 @@ async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
     check_webhook(body.webhook, host_of(request).config.webhooks)
     asked = run_request(body, thread_id, await run_owner(request, thread_id), assistant)
     return await host_of(request).runs.start(asked)
-
-
-async def run_owner(request: Request, thread_id: str) -> str | None:
-    """Who owns what runs on a thread: its owner, also where an administrator starts it.
-
-    A stranger learns here that there is no such thread, before anything is stopped for the new run.
-    """
-    thread = await host_of(request).database.stores.threads.get(thread_id)
-    if thread is None:
-        return owner_of(request)
-    if visible_to(request) not in (None, thread.user_id):
-        raise NotFoundError(f"there is no thread {thread_id}")
-    return thread.user_id
