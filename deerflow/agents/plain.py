@@ -15,11 +15,15 @@ from langgraph.graph.state import CompiledStateGraph
 
 from deerflow.agents.lead import Assembler
 from deerflow.agents.mcp import open_mcp_tools
+from deerflow.agents.reading import ReadGraph, attributes_of, showing_questions
 from deerflow.config import load_config, parse_request_options
 from deerflow.extensions import get_loaded_extensions
 from deerflow.loop_thread import side_loop
 
 logger = logging.getLogger(__name__)
+
+_RUNS_KEY = "__is_for_execution__"
+"""Whether a LangGraph server is about to run the graph; a factory is told so by this key of its own alone."""
 
 LEAVE_SECONDS = 5.0
 """How long the end of the process waits for its MCP servers."""
@@ -30,16 +34,22 @@ def make_lead_agent(config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any,
 
     Nothing is bracketed: no run record, no task hooks for the lead, no task store. The configuration is read
     once per process, and MCP servers stay connected as long as it lives. On an event loop nothing waits for
-    them: a graph that is made before they are there lacks their tools. Raises `ConfigError` or
-    `InvalidRequestError`.
+    them: a graph that is made before they are there lacks their tools. Where a LangGraph server reads, states
+    show what waits for a person's approval. Raises `ConfigError` or `InvalidRequestError`.
     """
     plain = _plain(os.environ.get("DEER_FLOW_CONFIG_PATH"))
     if plain.connected.done() or not _is_on_a_loop():
         plain.connected.result()
     else:
         logger.info("this graph is made while MCP servers are being connected: it lacks their tools")
-    options = parse_request_options(config.get("configurable") or {}, plain.assembler.config)
-    return plain.assembler.lead_now(get_loaded_extensions(), options).graph
+    configurable = config.get("configurable") or {}
+    options = parse_request_options(configurable, plain.assembler.config)
+    snapshot = get_loaded_extensions()
+    graph = plain.assembler.lead_now(snapshot, options).graph
+    if configurable.get(_RUNS_KEY, True):
+        return graph
+    asking = plain.assembler.lead_now(snapshot, showing_questions(options)).graph
+    return ReadGraph(asking=asking, **attributes_of(graph))
 
 
 class _Plain:

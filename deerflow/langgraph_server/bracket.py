@@ -14,14 +14,13 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateUpdate
 
 from deerflow.agents.agent_spans import agent_start, ids_of, note_usage
+from deerflow.agents.reading import Graph, attributes_of
 from deerflow.agents.run_scope import RunScope, runtime_context
 from deerflow.cancellation import uninterrupted
 from deerflow.errors import ConflictError
 from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.runs.request import GRAPH_ID, cleaned
 from deerflow.tracing import Tracing
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class ServedGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -30,8 +29,7 @@ class ServedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     @classmethod
     def around(cls, graph: Graph, **further: Any) -> Self:
         """`graph` with what this class adds."""
-        attributes = {key: value for key, value in vars(graph).items() if key != "__orig_class__"}
-        return cls(**attributes, **further)
+        return cls(**attributes_of(graph), **further)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

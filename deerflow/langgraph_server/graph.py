@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from deerflow.agents.file_tools.build import FILE_TOOLS
+from deerflow.agents.reading import Graph, showing_questions
 from deerflow.config import RequestOptions, parse_request_options
 from deerflow.errors import InvalidRequestError
 from deerflow.extensions import get_loaded_extensions
-from deerflow.langgraph_server.bracket import BracketedGraph, Graph, ServedGraph
+from deerflow.langgraph_server.bracket import BracketedGraph, ServedGraph
 from deerflow.langgraph_server.state import DevServer, dev_server
-
-_ANY_TOOL = (FILE_TOOLS[0].name,)
 
 
 @asynccontextmanager
@@ -33,7 +30,7 @@ async def lead_agent(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Asy
     if execution is None:
         options = _readable_options(configurable, server)
         if runtime.access_context == "threads.read":
-            options = _showing_questions(options)
+            options = showing_questions(options)
         yield await _graph(server, options)
         return
     options = parse_request_options(execution.context or configurable, server.config)
@@ -44,14 +41,6 @@ async def lead_agent(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Asy
         scope = server.scope(run_id, thread_id, options, None if user is None else user.identity)
         assembly = await server.assembler.lead(scope.snapshot, options)
         yield BracketedGraph.around(assembly.graph, scope=scope, tracing=server.assembler.tracing)
-
-
-def _showing_questions(options: RequestOptions) -> RequestOptions:
-    """The same with the node that asks a person: without it no state would show that a run waits there.
-
-    The server does not say which options the run had.
-    """
-    return options if options.approve_tools else replace(options, approve_tools=_ANY_TOOL)
 
 
 async def _graph(server: DevServer, options: RequestOptions) -> Graph:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,18 +254,45 @@ async def test_provenance_in_an_update_of_the_state_is_removed(client: LangGraph
         assert state["values"]["messages"][0]["additional_kwargs"] == {"mine": 1}
 
 
-async def test_anyones_own_description_serves_the_plain_builder(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
+    """A server of anyone's own, with the plain builder."""
     config = {
         "models": [{"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": _RULES}],
         "mcp": {"servers": {"local": stdio()}},
     }
-    with langgraph_dev(tmp_path, config, graph="deerflow.agents:make_lead_agent") as process:
-        async with get_client(url=process.url) as client:
-            _, _, parts = await _run(client, "delegate")
-            # The server's loop waits for no connection: the tools come with one of the next runs.
-            async with asyncio.timeout(30):
-                while (said := (await _run(client, "add"))[2][-1].data["messages"][-1]["content"]) != "3":
-                    assert "add is not a valid tool" in said
-        assert "Task Succeeded. Result: echo: one" in parts[-1].data["messages"][-1]["content"]
-        assert "BlockingError" not in process.log
-        assert os.path.exists(tmp_path / "langgraph.json")
+    folder = tmp_path_factory.mktemp("own")
+    environment = {"DEER_FLOW_HOME": str(folder / "home")}
+    graph = "deerflow.agents:make_lead_agent"
+    with langgraph_dev(folder, config, graph=graph, environment=environment) as process:
+        yield process
+    assert "BlockingError" not in process.log
+
+
+@pytest.fixture
+async def own_client(own: DevProcess) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=own.url) as client:
+        yield client
+
+
+async def test_anyones_own_description_serves_the_plain_builder(own_client: LangGraphClient) -> None:
+    _, _, parts = await _run(own_client, "delegate")
+    assert "Task Succeeded. Result: echo: one" in parts[-1].data["messages"][-1]["content"]
+    # The server's loop waits for no connection: the tools come with one of the next runs.
+    async with asyncio.timeout(30):
+        while (said := (await _run(own_client, "add"))[2][-1].data["messages"][-1]["content"]) != "3":
+            assert "add is not a valid tool" in said
+
+
+async def test_the_state_of_a_plain_graph_shows_who_is_waited_for(own_client: LangGraphClient) -> None:
+    options: Any = {"approve_tools": ["write_file"]}
+    thread_id, _, parts = await _run(own_client, "write", context=options)
+    asked = [one["id"] for one in parts[-1].data["__interrupt__"]]
+    state = await own_client.threads.get_state(thread_id)
+    (latest, *_) = await own_client.threads.get_history(thread_id)
+    assert [one["id"] for one in state["interrupts"]] == asked
+    assert [one["id"] for one in latest["interrupts"]] == asked
+    answer: Any = {"resume": {"decisions": [{"type": "approve"}]}}
+    ended: Any = await own_client.runs.wait(thread_id, "lead_agent", command=answer, context=options)
+    assert ended["messages"][-1]["content"].startswith("after: created 'a.txt'")
+    assert not (await own_client.threads.get_state(thread_id))["interrupts"]

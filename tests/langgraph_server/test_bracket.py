@@ -16,11 +16,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, StateUpdate
 from support.extensions import Recorder, Seen
 
+from deerflow.agents.reading import Graph
 from deerflow.agents.run_scope import Delegations, RunScope
 from deerflow.agents.workspace import Workspace
 from deerflow.config import AppConfig, RequestOptions
 from deerflow.extensions import LoadedExtensions, lead_policy
-from deerflow.langgraph_server.bracket import BracketedGraph, Graph, ServedGraph
+from deerflow.langgraph_server.bracket import BracketedGraph, ServedGraph
 
 CONFIG: Any = {"configurable": {"thread_id": "thread-1"}}
 FORGED = {
