@@ -22,7 +22,7 @@ from langchain_core.tools import Tool
 
 from deerflow.extensions.cancellation import must_propagate
 from deerflow.extensions.contributed import RejectedMiddlewareError
-from deerflow.extensions.diagnostics import error_text, report, type_name, watch_duration
+from deerflow.extensions.diagnostics import error_text, report_call, type_name, watch_duration
 from deerflow.extensions.hook_names import PLAIN_SCHEMAS
 from deerflow.extensions.hooks import discard_unfinished
 from deerflow.extensions.isolation import IsolatedMiddleware, isolate
@@ -111,7 +111,7 @@ class _Collector:
             middleware,
             name=self._free_name(source, middleware),
             hook_timeout_seconds=self.hook_timeout_seconds,
-            report=partial(report, self.snapshot.diagnostics, "warning"),
+            report=partial(report_call, self.snapshot.diagnostics, "warning"),
             state_keys=self._state_keys,
         )
         _try_out(isolated)
@@ -134,7 +134,7 @@ class _Collector:
 
     def _report(self, source: str, message: str, error: BaseException) -> None:
         cause = None if isinstance(error, RejectedMiddlewareError) else error
-        report(self.snapshot.diagnostics, "error", source, message, error=cause)
+        report_call(self.snapshot.diagnostics, "error", source, message, error=cause)
 
 
 def _listed(returned: Any) -> list[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
 from typing import Any, Final, Literal
@@ -19,17 +20,28 @@ Level = Literal["warning", "error"]
 _LOG_LEVELS: Final = {"warning": logging.WARNING, "error": logging.ERROR}
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem; `source` is the entry point (`module.path:attribute`) of the extension it belongs to."""
+    """One problem; `source` is the entry point (`module.path:attribute`) of the extension it belongs to.
+
+    `count` says how often it was met, `first_at` and `last_at` when (UTC); they make no difference to whether
+    two are equal.
+    """
 
     level: Level
     source: str
     message: str
+    count: int = field(default=1, compare=False)
+    first_at: datetime = field(default_factory=_now, compare=False, repr=False)
+    last_at: datetime = field(default_factory=_now, compare=False, repr=False)
 
 
 class DiagnosticLog(list[Diagnostic]):
-    """A live list of the newest 1000 diagnostics, oldest first. Any thread may append."""
+    """A live list of the newest 1000 diagnostics, oldest first. Any thread may add to it."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
         super().__init__(diagnostics)
@@ -38,8 +50,27 @@ class DiagnosticLog(list[Diagnostic]):
     def append(self, diagnostic: Diagnostic) -> None:
         """Add one, dropping the oldest where there is no room."""
         with self._lock:
-            super().append(diagnostic)
-            del self[:-KEPT_DIAGNOSTICS]
+            self._add(diagnostic)
+
+    def tally(self, diagnostic: Diagnostic) -> None:
+        """Add one that may come with every call: where an equal one is there, it is counted and becomes the
+        newest, so that it pushes no other out."""
+        with self._lock:
+            earlier = self._taken(diagnostic)
+            if earlier is not None:
+                diagnostic = replace(diagnostic, count=earlier.count + 1, first_at=earlier.first_at)
+            self._add(diagnostic)
+
+    def _add(self, diagnostic: Diagnostic) -> None:
+        super().append(diagnostic)
+        del self[:-KEPT_DIAGNOSTICS]
+
+    def _taken(self, diagnostic: Diagnostic) -> Diagnostic | None:
+        # From the newest on: what fails at every call is found at once.
+        for index in range(len(self) - 1, -1, -1):
+            if self[index] == diagnostic:
+                return self.pop(index)
+        return None
 
 
 def report(
@@ -51,8 +82,25 @@ def report(
     error: BaseException | None = None,
 ) -> None:
     """Write `Extension <source>: <message>` to the log, with the traceback of `error`, and collect it."""
-    logger.log(_LOG_LEVELS[level], "Extension %s: %s", source, message, exc_info=error)
+    _write(level, source, message, error)
     diagnostics.append(Diagnostic(level, source, message))
+
+
+def report_call(
+    diagnostics: DiagnosticLog,
+    level: Level,
+    source: str,
+    message: str,
+    *,
+    error: BaseException | None = None,
+) -> None:
+    """The same for one of many calls: each is written to the log, equal ones are collected as one."""
+    _write(level, source, message, error)
+    diagnostics.tally(Diagnostic(level, source, message))
+
+
+def _write(level: Level, source: str, message: str, error: BaseException | None) -> None:
+    logger.log(_LOG_LEVELS[level], "Extension %s: %s", source, message, exc_info=error)
 
 
 @contextmanager

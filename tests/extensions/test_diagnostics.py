@@ -5,7 +5,14 @@ from threading import Thread
 
 import pytest
 
-from deerflow.extensions.diagnostics import Diagnostic, DiagnosticLog, error_text, report, type_name
+from deerflow.extensions.diagnostics import (
+    Diagnostic,
+    DiagnosticLog,
+    error_text,
+    report,
+    report_call,
+    type_name,
+)
 
 
 class Mute(Exception):
@@ -31,6 +38,40 @@ def test_log_is_bounded_when_many_threads_append() -> None:
     for thread in threads:
         thread.join()
     assert len(log) == 1000
+
+
+def test_what_fails_at_every_call_is_counted_and_pushes_no_other_out() -> None:
+    log = DiagnosticLog()
+    report(log, "error", "acme:install", "install() failed: no")
+    for _ in range(1500):
+        report_call(log, "warning", "acme:install", "Audit.after_model failed and was skipped: no")
+    report_call(log, "warning", "acme:install", "Audit.after_model failed and was skipped: other")
+    report_call(log, "warning", "acme:install", "Audit.after_model failed and was skipped: no")
+    assert [(one.message, one.count) for one in log] == [
+        ("install() failed: no", 1),
+        ("Audit.after_model failed and was skipped: other", 1),
+        ("Audit.after_model failed and was skipped: no", 1501),
+    ]
+    first, other, newest = log
+    assert first.first_at <= newest.first_at < other.first_at <= newest.last_at
+
+
+def test_equal_failures_of_two_extensions_are_two() -> None:
+    log = DiagnosticLog()
+    for source in ("acme:install", "other:install"):
+        report_call(log, "warning", source, "Audit.after_model failed and was skipped: no")
+    assert [(one.source, one.count) for one in log] == [("acme:install", 1), ("other:install", 1)]
+
+
+def test_calls_of_many_threads_are_all_counted() -> None:
+    log = DiagnosticLog()
+    diagnostic = Diagnostic("warning", "acme:install", "x")
+    threads = [Thread(target=lambda: [log.tally(diagnostic) for _ in range(600)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.count for one in log] == [2400]
 
 
 @pytest.mark.parametrize(("level", "number"), [("warning", logging.WARNING), ("error", logging.ERROR)])

@@ -209,6 +209,20 @@ async def test_diagnostics_are_live_the_newest_thousand_and_not_served(tmp_path:
         assert "diagnostic" not in document
 
 
+async def test_a_hook_that_fails_in_every_run_is_one_diagnostic(
+    tmp_path: Path, entry: Entry, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(_config(tmp_path, entry(Everything("broken", "before_agent"))))
+    async with serving(app) as client:
+        for _ in range(3):
+            await _run(client)
+    (diagnostic,) = app.state.extension_diagnostics
+    assert diagnostic.message == _LISTED["before_agent"]
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert lines == [f"Extension acme:broken: {diagnostic.message}"] * diagnostic.count
+    assert diagnostic.count >= 3
+
+
 async def test_two_apps_share_nothing_but_the_set_of_new_runs(tmp_path: Path, entry: Entry) -> None:
     one, two = Everything("one", "before_agent"), Everything("two")
     first = create_app(_config(tmp_path / "a", {**entry(one), "table_prefix": "one_"}))
