@@ -51,13 +51,17 @@ class DatabaseConfig(Section):
 
 
 class StreamConfig(Section):
-    """How a run's events reach its readers, and how many of them a run keeps for those who come back."""
+    """How a run's events reach its readers, and how many of them a run keeps for those who come back.
+
+    `max_total_bytes` bounds what all runs under way keep together.
+    """
 
     backend: Literal["memory", "redis"] = "memory"
     url: OptionalText = None
     key_prefix: Text = "deerflow:"
     heartbeat_seconds: Seconds = 15
     max_events: PositiveInt = 10_000
+    max_total_bytes: PositiveInt = 536_870_912
 
     @model_validator(mode="after")
     def _url_fits_backend(self) -> Self:

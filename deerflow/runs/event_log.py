@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from deerflow.runs.event_budget import EventBudget
 from deerflow.runs.serialize import encode_json
 
 MAX_EVENTS = 10_000
@@ -49,16 +50,26 @@ class EventLog:
     """The events of one run. Lives on one event loop.
 
     `attempt` is how often hosts have begun the run, with this time; 0 counts as the first. `on_change` is
-    called after each event, and at the end.
+    called after each event, and at the end. `budget` bounds the log together with others, until its end.
     """
 
-    def __init__(self, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES, attempt: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+        attempt: int = 0,
+        budget: EventBudget | None = None,
+    ) -> None:
         self._events: deque[RunEvent] = deque()
         self._bytes = 0
         self.id_before_first = max(0, attempt - 1) * IDS_PER_ATTEMPT
         self._last_id = self.id_before_first
         self._max_events = max_events
         self._max_bytes = max_bytes
+        self._budget = budget
+        if budget is not None:
+            budget.join(self)
         self._closed = False
         self._waiters: set[asyncio.Future[None]] = set()
         self.opened_at = time.monotonic()
@@ -96,16 +107,28 @@ class EventLog:
         if kind not in self.first_moments:
             self.first_moments[kind] = time.monotonic()
         event = RunEvent(self._last_id, name, encode_json(data), time.time_ns() // 1_000_000)
+        before = self._bytes
         self._events.append(event)
         self._bytes += len(event.payload)
         while len(self._events) > 1 and (
             len(self._events) > self._max_events or self._bytes > self._max_bytes
         ):
             self._bytes -= len(self._events.popleft().payload)
+        if self._budget is not None:
+            self._budget.note(self._bytes - before)
         self._wake()
+
+    def shed(self, most_bytes: int) -> int:
+        """Drop the oldest events until `most_bytes` are left, or one event. Returns the bytes freed."""
+        before = self._bytes
+        while len(self._events) > 1 and self._bytes > most_bytes:
+            self._bytes -= len(self._events.popleft().payload)
+        return before - self._bytes
 
     def close(self) -> None:
         """No further events: every subscriber ends after what is there."""
+        if self._budget is not None and not self._closed:
+            self._budget.leave(self)
         self._closed = True
         self._wake()
 

@@ -14,6 +14,7 @@ from deerflow.log_ids import bearing_log_ids
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.elsewhere import Elsewhere, end_stray
 from deerflow.runs.ending import ROLLBACK, Ending
+from deerflow.runs.event_budget import EventBudget
 from deerflow.runs.event_log import EventLog
 from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
@@ -51,6 +52,7 @@ class RunService:
         self._arriving: set[str] = set()
         self._unsaved: dict[str, ActiveRun] = {}
         self._recent = RecentRuns()
+        self._event_budget = EventBudget(parts.config.stream.max_total_bytes)
         self.notices = ThreadNotices()
         self._accepting = True
         self._elsewhere = Elsewhere(parts, self.find)
@@ -273,7 +275,8 @@ class RunService:
     ) -> ActiveRun:
         parts = self._parts
         ids = {"thread_id": request.thread_id, "run_id": request.run_id, "host_id": parts.host_id}
-        log = EventLog(max_events=parts.config.stream.max_events, attempt=record.attempt)
+        max_events, budget = parts.config.stream.max_events, self._event_budget
+        log = EventLog(max_events=max_events, attempt=record.attempt, budget=budget)
         if parts.relay is not None:
             parts.relay.carry(record.run_id, log, lambda: encode_left(self.find_ended(record.run_id)))
         return ActiveRun(request, options, record, thread, EventRecorder(parts.stores.events, **ids), log)

@@ -197,6 +197,16 @@ async def test_lost_events_are_a_gap_and_then_the_oldest_that_is_left(tmp_path: 
         assert events[0].data == {"after": 0, "next": int(events[1].id)}
 
 
+async def test_all_runs_together_are_bounded_in_bytes(tmp_path: Path) -> None:
+    async with gateway(tmp_path, stream={"max_total_bytes": 16}) as client:
+        thread_id = await client.thread()
+        run_id = await client.start(thread_id, "hello")
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        await client.get(f"{path}/join")
+        events = await client.events("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"})
+        assert [event.name for event in events] == ["gap", "end"]
+
+
 async def test_join_may_ask_for_some_of_the_modes(tmp_path: Path) -> None:
     async with gateway(tmp_path) as client:
         thread_id = await client.thread()
