@@ -21,6 +21,7 @@ from deerflow.extensions.once import claim_services, load_once
 from deerflow.host import Host, HostOptions, open_host
 from deerflow.loop_thread import LoopClosedError, LoopThread
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.answers import check_answer
 from deerflow.runs.event_log import RunEvent
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import RunRequest
@@ -93,7 +94,8 @@ class DeerFlowClient:
         `{"type": "respond", "message": ...}`, which the model gets instead of the tool's result. A tool that
         asks by itself gets `answer` as it is. Where several things wait, it maps interrupt ids to answers.
 
-        Options that are not given are those of the run that asked. Raises what `chat` raises.
+        Options that are not given are those of the run that asked. Raises what `chat` raises;
+        `InvalidRequestError` also for an answer that no checkpoint can hold.
         """
         return self._open_thread().call(self._run_to_end(_answered(answer, thread_id, context)))
 
@@ -233,8 +235,7 @@ def _said(message: str, thread_id: str | None, context: Mapping[str, Any]) -> Ru
 
 
 def _answered(answer: Any, thread_id: str, context: Mapping[str, Any]) -> RunRequest:
-    if answer is None:
-        raise InvalidRequestError("the answer is None; give what the interrupt asks for")
+    check_answer(answer)
     return RunRequest(thread_id=thread_id, command={"resume": answer}, context=context, stream_modes=())
 
 

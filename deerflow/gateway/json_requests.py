@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -58,7 +59,7 @@ def _decode_with_halves(body: bytes, error: orjson.JSONDecodeError) -> Any:
     if b"\\u" not in body:
         raise _refused(f"the body is not valid JSON: {error}") from error
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
+        return json.loads(body, parse_constant=_refuse_constant, parse_int=_number, parse_float=_finite)
     except (ValueError, RecursionError) as second:
         raise _refused(f"the body is not valid JSON: {error}") from second
 
@@ -76,6 +77,19 @@ def _items(parent: Any) -> Any:
     if isinstance(parent, dict):
         return parent.values()
     return parent if isinstance(parent, list) else ()
+
+
+def _number(digits: str) -> int | float:
+    """The number as orjson reads it: beyond 64 bits a float, as no checkpoint holds such an integer."""
+    number = int(digits)
+    return number if -(2**63) <= number < 2**64 else _finite(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:20]}... is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -239,6 +239,18 @@ def test_a_tool_that_needs_approval_raises_what_it_asks(client: DeerFlowClient) 
     assert interrupt["value"]["action_requests"][0]["name"] == "write_file"
 
 
+def test_an_answer_that_no_checkpoint_holds_is_refused_before_a_run_exists(client: DeerFlowClient) -> None:
+    with pytest.raises(RunInterruptedError) as caught:
+        client.chat("write", approve_tools=["write_file"])
+    thread_id = caught.value.thread_id
+    huge = {"decisions": [{"type": "respond", "message": 2**70}]}
+    for ask in (client.resume, client.stream_resume):
+        with pytest.raises(InvalidRequestError, match=rf"\['message'\] is an integer beyond.*: {2**70}"):
+            list(ask(huge, thread_id=thread_id))
+    said = {"decisions": [{"type": "respond", "message": "done already"}]}
+    assert client.resume(said, thread_id=thread_id) == "written"
+
+
 class _Shouting(AgentMiddleware[Any, Any]):
     async def awrap_model_call(self, request: Any, handler: Any) -> Any:
         response = await handler(request)
