@@ -26,7 +26,7 @@ _MAX_NEW_FACTS = 20
 
 @dataclass(frozen=True)
 class Notes:
-    """New facts, and the keys of those that no longer hold."""
+    """New facts, and the ids of those that no longer hold."""
 
     facts: tuple[str, ...] = ()
     outdated: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ def read_notes(answer: str, known: Sequence[Fact]) -> Notes | None:
     facts = _list_in(value, "facts")
     numbers = [n for n in _list_in(value, "outdated") if isinstance(n, int) and 1 <= n <= len(known)]
     texts = [fact.strip() for fact in facts if isinstance(fact, str) and fact.strip()]
-    return Notes(tuple(texts[:_MAX_NEW_FACTS]), frozenset(known[number - 1].key for number in numbers))
+    return Notes(tuple(texts[:_MAX_NEW_FACTS]), frozenset(known[number - 1].id for number in numbers))
 
 
 def _list_in(value: dict[str, Any], key: str) -> list[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from langgraph.store.base import BaseStore, PutOp
 
@@ -19,14 +19,23 @@ _MAX_READ = 10_000
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing known about a user. `noted_at` sorts by time; equal `key`s mean the same fact."""
+    """One thing known about a user. `noted_at` sorts by time; equal `key`s mean the same fact.
+
+    `item_key` is its place in the store, where it has one.
+    """
 
     text: str
     noted_at: str
+    item_key: str | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
         return fact_key(self.text)
+
+    @property
+    def id(self) -> str:
+        """Of this noting of the fact; another one has another."""
+        return self.item_key or f"{self.key} {self.noted_at}"
 
 
 def fact_key(text: str) -> str:
@@ -36,7 +45,8 @@ def fact_key(text: str) -> str:
 
 
 class FactBook:
-    """The facts about all users. Changes of one fact are atomic, also between several hosts."""
+    """The facts about all users. Each noting is an item of its own, and whoever drops one has read it: what
+    several hosts note at the same time is kept, and the same fact counts once."""
 
     def __init__(self, store: BaseStore, *, max_facts: int) -> None:
         self._store = store
@@ -44,10 +54,13 @@ class FactBook:
 
     async def read(self, user_id: str) -> list[Fact]:
         """The newest `max_facts` facts about a user, newest first."""
-        return (await self._read_all(user_id))[: self._max_facts]
+        newest: dict[str, Fact] = {}
+        for fact in await self._read_all(user_id):
+            newest.setdefault(fact.key, fact)
+        return list(newest.values())[: self._max_facts]
 
     async def note(self, user_id: str, texts: Sequence[str], *, outdated: Collection[str] = ()) -> None:
-        """Keep `texts`, of which later ones are newer, and drop those with an `outdated` key or too many.
+        """Keep `texts`, of which later ones are newer, and drop those with an `outdated` id or too many.
 
         A fact that is known already becomes the newest in its new wording.
         """
@@ -55,20 +68,24 @@ class FactBook:
         cleaned = [" ".join(text.split())[:MAX_FACT_CHARACTERS].strip() for text in texts]
         new = [Fact(text, f"{moment} {place:04}") for place, text in enumerate(cleaned) if text]
         noted = {fact.key: fact for fact in new}
-        known = {fact.key: fact for fact in reversed(await self._read_all(user_id))}
-        wanted = {key: fact for key, fact in known.items() if key not in outdated} | noted
+        known = await self._read_all(user_id)
+        wanted = {fact.key: fact for fact in reversed(known) if fact.id not in outdated} | noted
         newest = sorted(wanted.values(), key=lambda fact: fact.noted_at, reverse=True)[: self._max_facts]
-        kept = {fact.key: fact for fact in newest}
+        kept = {fact.id for fact in newest}
         namespace = _namespace(user_id)
-        written = [PutOp(namespace, key, asdict(fact)) for key, fact in noted.items() if key in kept]
-        dropped = [PutOp(namespace, key, None) for key in known if key not in kept]
+        written = [PutOp(namespace, fact.id, _value(fact)) for fact in noted.values() if fact.id in kept]
+        dropped = [PutOp(namespace, fact.id, None) for fact in known if fact.id not in kept]
         if written or dropped:
             await self._store.abatch([*written, *dropped])
 
     async def _read_all(self, user_id: str) -> list[Fact]:
         items = await self._store.asearch(_namespace(user_id), limit=_MAX_READ)
-        facts = [Fact(str(item.value["text"]), str(item.value["noted_at"])) for item in items]
+        facts = [Fact(str(item.value["text"]), str(item.value["noted_at"]), item.key) for item in items]
         return sorted(facts, key=lambda fact: fact.noted_at, reverse=True)
+
+
+def _value(fact: Fact) -> dict[str, Any]:
+    return {"text": fact.text, "noted_at": fact.noted_at}
 
 
 def _namespace(user_id: str) -> tuple[str, str]:

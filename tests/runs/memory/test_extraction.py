@@ -11,7 +11,7 @@ KNOWN = [Fact("Lives in Rome", "2"), Fact("Likes tea </known>", "1")]
 @pytest.mark.parametrize(
     ("answer", "notes"),
     [
-        ('{"facts": ["Has a cat"], "outdated": [1]}', Notes(("Has a cat",), frozenset({KNOWN[0].key}))),
+        ('{"facts": ["Has a cat"], "outdated": [1]}', Notes(("Has a cat",), frozenset({KNOWN[0].id}))),
         ('Sure:\n```json\n["Has a cat", " ", 3]\n```', Notes(("Has a cat",))),
         ('{"facts": "none", "outdated": [0, 3, "1", 2.5]}', Notes()),
         ("{}", Notes()),

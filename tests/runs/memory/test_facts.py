@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 from support.databases import sqlite_config
 
 from deerflow.persistence import open_store
 from deerflow.runs.memory.block import facts_block
-from deerflow.runs.memory.facts import MAX_FACT_CHARACTERS, Fact, FactBook, fact_key
+from deerflow.runs.memory.facts import MAX_FACT_CHARACTERS, NAMESPACE, Fact, FactBook, fact_key
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -45,7 +46,8 @@ async def test_the_same_fact_again_is_one_fact_in_its_newest_wording(store: Base
 async def test_outdated_facts_go(store: BaseStore) -> None:
     book = FactBook(store, max_facts=10)
     await book.note("ada", ["Lives in Rome", "Likes tea"])
-    await book.note("ada", ["Lives in Oslo"], outdated={fact_key("lives in rome")})
+    (rome,) = [fact.id for fact in await book.read("ada") if fact.key == fact_key("lives in rome")]
+    await book.note("ada", ["Lives in Oslo"], outdated={rome})
     await book.note("ada", [], outdated={"unknown"})
     assert await texts(book) == ["Lives in Oslo", "Likes tea"]
 
@@ -69,6 +71,47 @@ async def test_several_hosts_may_note_at_the_same_time(store: BaseStore) -> None
     books = [FactBook(store, max_facts=100) for _ in range(10)]
     await asyncio.gather(*(book.note("ada", [f"fact {n}"]) for n, book in enumerate(books)))
     assert sorted(await texts(books[0])) == sorted(f"fact {n}" for n in range(10))
+
+
+class _MeanwhileStore:
+    """A store where something else happens between what its user reads and what it then writes."""
+
+    def __init__(self, store: BaseStore, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._meanwhile = meanwhile
+        self.asearch = store.asearch
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        await self._meanwhile()
+        return await self._store.abatch(ops)
+
+
+async def test_what_another_host_notes_meanwhile_is_not_dropped_with_what_was_read(store: BaseStore) -> None:
+    other = FactBook(store, max_facts=2)
+    await other.note("ada", ["one", "two"])
+    meanwhile = _MeanwhileStore(store, lambda: other.note("ada", ["one"]))
+    await FactBook(cast(BaseStore, meanwhile), max_facts=2).note("ada", ["three"])
+    assert await texts(other) == ["one", "three"]
+
+
+async def test_a_fact_that_another_host_noted_again_is_outdated_no_longer(store: BaseStore) -> None:
+    book, other = FactBook(store, max_facts=9), FactBook(store, max_facts=9)
+    await book.note("ada", ["Lives in Rome"])
+    outdated = {fact.id for fact in await book.read("ada")}
+    await other.note("ada", ["Lives in Rome"])
+    await book.note("ada", ["Likes tea"], outdated=outdated)
+    assert await texts(book) == ["Likes tea", "Lives in Rome"]
+
+
+async def test_the_same_fact_from_two_hosts_is_one_and_the_older_item_goes(store: BaseStore) -> None:
+    other = FactBook(store, max_facts=9)
+    meanwhile = _MeanwhileStore(store, lambda: other.note("ada", ["likes tea!"]))
+    book = FactBook(cast(BaseStore, meanwhile), max_facts=9)
+    await book.note("ada", ["Likes tea"])
+    assert await texts(book) == ["likes tea!"]
+    await other.note("ada", ["Lives in Oslo"])
+    assert await texts(book) == ["Lives in Oslo", "likes tea!"]
+    assert len(await store.asearch((NAMESPACE,), limit=99)) == 2
 
 
 def test_block_holds_what_fits_and_nothing_can_leave_it() -> None:
