@@ -15,7 +15,7 @@ from deerflow.runs.request import RunRequest, checked_id
 MAX_DELAY_SECONDS = 7 * 24 * 3600
 
 StreamMode = Literal[
-    "values", "updates", "messages", "messages-tuple", "custom", "debug", "tasks", "checkpoints"
+    "values", "updates", "messages", "messages-tuple", "custom", "debug", "tasks", "checkpoints", "events"
 ]
 _NOT_ON_OFFER = ("feedback_keys", "langsmith_tracer", "strict_resume")
 

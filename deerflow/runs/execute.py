@@ -22,6 +22,7 @@ from deerflow.runs.ending import Ending, completed, ending_of
 from deerflow.runs.finish import finish
 from deerflow.runs.frames import FrameWriter
 from deerflow.runs.goal import Pursuit
+from deerflow.runs.graph_events import GraphEvents
 from deerflow.runs.graph_input import GraphInput, first_input, prompted
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus, StopRequestedError, ThreadBusyError
@@ -152,10 +153,14 @@ async def stream_graph(
 ) -> Ending:
     """Publish what the graph streams until it ends or waits for a person."""
     request = run.request
-    frames = FrameWriter(run.log, run.recorder, request.stream_modes)
+    frames = FrameWriter(run.log, run.recorder, request.stream_modes, subgraphs=request.stream_subgraphs)
+    config = graph_input.config
+    if "events" in request.stream_modes:
+        callback = GraphEvents(run.run_id, assembly.graph.output_channels, frames.write)
+        config = {**config, "callbacks": [callback]}
     parts = assembly.graph.astream(
         graph_input.value,
-        graph_input.config,
+        config,
         context=context,
         stream_mode=frames.graph_modes,
         # As LangGraph's server does: what middlewares keep for themselves is nobody's to read.
@@ -167,9 +172,8 @@ async def stream_graph(
     )
     # With several modes and subgraphs each part is three; langgraph's types know of one form only.
     async for namespace, mode, chunk in cast(AsyncIterator[tuple[tuple[str, ...], str, Any]], parts):
-        if not namespace or request.stream_subgraphs:
-            frames.write(namespace, mode, chunk)
-            run.values = frames.values
+        frames.write(namespace, mode, chunk)
+        run.values = frames.values
     stop_reason = run.scope.usage.stop_reason if run.scope is not None else None
     return completed(frames.interrupts, paused=frames.paused, stop_reason=stop_reason)
 

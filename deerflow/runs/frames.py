@@ -24,9 +24,12 @@ _INTERRUPT = "__interrupt__"
 class FrameWriter:
     """Publishes what the caller asked for, keeps what is to be kept, and remembers the last state."""
 
-    def __init__(self, log: EventLog, recorder: EventRecorder, modes: tuple[str, ...]) -> None:
+    def __init__(
+        self, log: EventLog, recorder: EventRecorder, modes: tuple[str, ...], *, subgraphs: bool
+    ) -> None:
         self._log = log
         self._recorder = recorder
+        self._subgraphs = subgraphs
         self._asked = {_GRAPH_NAMES.get(mode, mode) for mode in modes}
         self._partial = None if "messages-tuple" in modes else PartialMessages()
         self._blocks = ContentBlocks() if "content-blocks" in modes else None
@@ -37,10 +40,14 @@ class FrameWriter:
     @property
     def graph_modes(self) -> list[StreamMode]:
         """The stream modes to ask of the graph."""
-        return cast(list[StreamMode], sorted(self._asked | set(_OWN_MODES)))
+        # Events come by callbacks; but models stream only where somebody follows the messages.
+        asked = {"messages" if mode == "events" else mode for mode in self._asked}
+        return cast(list[StreamMode], sorted(asked | set(_OWN_MODES)))
 
     def write(self, namespace: tuple[str, ...], mode: str, chunk: Any) -> None:
         """Take one part of the graph's stream."""
+        if namespace and not self._subgraphs:
+            return
         if not namespace:
             self._follow(mode, chunk)
         if mode not in self._asked or not self._is_wanted(mode, chunk):

@@ -111,6 +111,18 @@ async def test_stream_in_several_modes(client: LangGraphClient) -> None:
     assert states[-1]["messages"][-1]["content"].startswith("joined:")
 
 
+async def test_stream_of_events(client: LangGraphClient) -> None:
+    parts = await _stream(client, "ask", stream_mode=["events", "values"])
+    assert {part.event for part in parts} == {"metadata", "events", "values", "end"}
+    events = [part.data for part in parts if part.event == "events"]
+    texts = [
+        event["data"]["chunk"]["content"] for event in events if event["event"] == "on_chat_model_stream"
+    ]
+    (tool,) = [event for event in events if event["event"] == "on_tool_end"]
+    assert tool["name"] == "write_file"
+    assert "".join(texts).endswith("written: " + tool["data"]["output"]["content"])
+
+
 async def test_second_version_of_the_stream_format(client: LangGraphClient) -> None:
     parts = await _stream(client, "hello", version="v2", stream_mode=["values", "messages-tuple"])
     assert {part["type"] for part in parts} == {"metadata", "values", "messages"}

@@ -67,6 +67,8 @@ async def test_stream_has_the_headers_and_frames_of_the_protocol(tmp_path: Path)
         (["values", "updates", "messages-tuple"], {"values", "updates", "messages"}),
         (["debug"], {"debug"}),
         (["tasks", "checkpoints"], {"tasks", "checkpoints"}),
+        (["events"], {"events"}),
+        (["events", "messages-tuple"], {"events", "messages"}),
     ],
 )
 async def test_only_the_asked_modes_are_streamed(tmp_path: Path, modes: Any, names: set[str]) -> None:
@@ -205,6 +207,36 @@ async def test_all_runs_together_are_bounded_in_bytes(tmp_path: Path) -> None:
         await client.get(f"{path}/join")
         events = await client.events("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"})
         assert [event.name for event in events] == ["gap", "end"]
+
+
+async def test_events_of_the_graph_are_kept_as_all_others_are(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        thread_id = await client.thread()
+        run_id = await client.start(thread_id, "hello", stream_mode=["values", "events"])
+        path = f"/threads/{thread_id}/runs/{run_id}"
+        await client.get(f"{path}/join")
+
+        async def after(event_id: str, **params: str) -> list[Any]:
+            headers = {"Last-Event-ID": event_id}
+            return await client.events("GET", f"{path}/stream", headers=headers, params=params)
+
+        whole = await after("-1")
+        assert [event.id for event in whole] == [str(number) for number in range(1, len(whole) + 1)]
+        assert await after("5") == whole[5:]
+        asked = await after("-1", stream_mode="events")
+        assert asked == [event for event in whole if event.name != "values"]
+        kinds = [event.data["event"] for event in asked if event.name == "events"]
+        assert (kinds[0], kinds[-1]) == ("on_chain_start", "on_chain_end")
+        assert "on_chat_model_stream" in kinds
+
+
+async def test_events_show_nothing_of_what_a_caller_configures(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as client:
+        secret = {"api_key": "caller-secret", "model_name": "scripted"}
+        config = {"configurable": secret, "metadata": secret, "tags": ["caller-secret"]}
+        events = await _stream(client, "hello", stream_mode="events", config=config, metadata=secret)
+        assert "events" in {event.name for event in events}
+        assert "caller-secret" not in str([event.data for event in events])
 
 
 async def test_join_may_ask_for_some_of_the_modes(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ async def test_unknown_thread_is_created_only_where_that_is_asked_for(tmp_path: 
         ({"assistant_id": UNKNOWN_ID}, 404, UNKNOWN_ID),
         ({"assistant_id": None}, 422, "assistant_id"),
         ({"input": "hello"}, 422, "input"),
-        ({"stream_mode": ["events"]}, 422, "stream_mode"),
+        ({"stream_mode": ["values", "tokens"]}, 422, "stream_mode"),
         ({"stream_mode": "colours"}, 422, "stream_mode"),
         ({"multitask_strategy": "all"}, 422, "multitask_strategy"),
         ({"webhook": "http://localhost/hook"}, 422, "webhook"),

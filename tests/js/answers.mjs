@@ -151,6 +151,7 @@ async function streams() {
   await events("runs.stream: updates", stream("hello", { streamMode: "updates" }));
   await events("runs.stream: messages-tuple", stream("hi", { streamMode: "messages-tuple" }));
   await events("runs.stream: several", stream("hi", { streamMode: ["updates", "custom", "tasks"] }));
+  await events("runs.stream: events", stream("ask", { streamMode: "events" }));
   await events("runs.stream: fails", stream("fail", { streamMode: "updates" }));
   const options = { input: said("hello"), streamMode: "updates", streamResumable: true };
   const created = await client.runs.create(id, ASSISTANT, options);

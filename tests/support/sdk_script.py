@@ -263,6 +263,7 @@ async def _streams(script: Play) -> None:
     await script.events("runs.stream: messages-tuple", stream("hi", stream_mode="messages-tuple"))
     await script.events("runs.stream: messages", stream("hi", stream_mode="messages"))
     await script.events("runs.stream: several", stream("hi", stream_mode=["updates", "custom", "tasks"]))
+    await script.events("runs.stream: events", stream("ask", stream_mode="events"))
     await script.events("runs.stream: fails", stream("fail", stream_mode="updates"))
     await script.events("runs.stream: unknown mode", stream("hi", stream_mode="colours"))
     created = await client.create(
