@@ -40,6 +40,11 @@ class Delegations:
             self.started += 1
             return True
 
+    def give_back(self) -> None:
+        """Count one less: what was spent for it has not begun."""
+        with self._lock:
+            self.started -= 1
+
     def claim_task_id(self, tool_call_id: str | None) -> tuple[str, str]:
         """`(task id, execution id)`: the tool-call id, or the execution id where that is missing or taken."""
         execution_id = str(uuid4())

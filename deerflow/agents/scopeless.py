@@ -56,6 +56,7 @@ def _delegated_this_turn(state: Any) -> int:
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
             break
-        if isinstance(message, ToolMessage) and message.name == "task":
+        # A call that was refused has begun nothing, and says nothing of what it used.
+        if isinstance(message, ToolMessage) and "subagent_token_usage" in message.additional_kwargs:
             count += 1
     return count

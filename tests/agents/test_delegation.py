@@ -141,6 +141,32 @@ async def test_a_full_house_is_a_failed_result(tmp_path: Path) -> None:
     assert "max_running" in texts[1]
 
 
+@pytest.mark.parametrize(
+    "refusing",
+    [{"admission": "reject"}, {"max_queued": 1, "queue_timeout_seconds": 0.01}],
+    ids=["full", "waited in vain"],
+)
+async def test_what_found_no_slot_does_not_count_as_delegated(
+    tmp_path: Path, refusing: dict[str, Any]
+) -> None:
+    slow = {"when": "^(one|two)", "turns": [{"delay_seconds": 0.2, "text": "done"}]}
+    rule = {
+        "when": "^delegate",
+        "turns": [
+            {"tool_calls": [delegation(prompt, prompt) for prompt in ("one", "two")]},
+            {"tool_calls": [delegation("three", "three")]},
+            {"tool_calls": [delegation("four", "four")]},
+            {"text": "joined"},
+        ],
+    }
+    limits = {"max_running": 1, "max_total_per_run": 2, **refusing}
+    run = await _delegate(tmp_path, [rule, slow], subagents=limits)
+    *first, three, four = _results(run)
+    assert sorted("Task Succeeded" in result.text for result in first) == [False, True]
+    assert three.text == "Task Succeeded. Result: echo: three"
+    assert "may delegate 2 times" in four.text
+
+
 async def test_a_repeated_tool_call_id_joins_nothing(tmp_path: Path) -> None:
     seen = Seen()
     rule = {

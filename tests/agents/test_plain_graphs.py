@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ _RULES = [
 ]
 
 
-def _graph(home: Path, **sections: Any) -> Any:
-    assembler = Assembler(scripted_config(home, _RULES, **sections))
+def _graph(home: Path, rules: Sequence[dict[str, Any]] = (), **sections: Any) -> Any:
+    assembler = Assembler(scripted_config(home, [*rules, *_RULES], **sections))
     return assembler.lead_now(get_loaded_extensions(), RequestOptions()).graph
 
 
@@ -58,6 +59,26 @@ async def test_why_a_subagent_stopped_arrives_at_a_lead_without_an_id(tmp_path: 
     (result,) = [message for message in state["messages"] if message.type == "tool"]
     assert result.additional_kwargs["subagent_stop_reason"] == TURN_CAPPED
     assert result.content.startswith("Task Succeeded (capped: turn budget)")
+
+
+async def test_a_delegation_that_began_nothing_counts_for_nothing(tmp_path: Path) -> None:
+    unknown = delegation("one", "a")
+    unknown["args"]["subagent_type"] = "nobody"
+    rule = {
+        "when": "^in order",
+        "turns": [
+            {"tool_calls": [unknown]},
+            {"tool_calls": [delegation("two", "b")]},
+            {"tool_calls": [delegation("three", "c")]},
+            {"text": "joined"},
+        ],
+    }
+    graph = _graph(tmp_path, [rule], subagents={"max_total_per_run": 1})
+    state = await _run(graph, "in order", "async")
+    refused, done, spent = [message.content for message in state["messages"] if message.type == "tool"]
+    assert "unknown subagent_type" in refused
+    assert done == "Task Succeeded. Result: echo: two"
+    assert "may delegate 1 times" in spent
 
 
 @pytest.mark.parametrize("context", [None, {}, {"thinking_enabled": False}])

@@ -73,6 +73,8 @@ def test_a_store_is_opened_only_where_it_can_be_seen() -> None:
 def test_delegations_are_counted_and_ids_used_once() -> None:
     delegations = Delegations(2)
     assert [delegations.spend() for _ in range(3)] == [True, True, False]
+    delegations.give_back()
+    assert [delegations.spend() for _ in range(2)] == [True, False]
     (first, _), (again, execution), (missing, other) = (
         delegations.claim_task_id(call_id) for call_id in ("call-1", "call-1", None)
     )

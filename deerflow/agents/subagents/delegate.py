@@ -141,6 +141,7 @@ async def delegate(order: Delegation, crew: Crew) -> DelegationResult:
             child = _child_of(order, kind)
             return await (_run(child, crew) if crew.tracing is None else _traced(child, crew, crew.tracing))
     except UnavailableError as error:
+        parent.delegations.give_back()
         return DelegationResult("failed", error=str(error))
 
 
