@@ -48,3 +48,5 @@ def configure_logging(form: Literal["text", "json"]) -> None:
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.root.addHandler(handler)
     logging.root.setLevel(logging.INFO)
+    # It tells of each call to a model or a tool server, with the whole URL: keys stand there, too.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

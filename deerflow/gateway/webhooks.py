@@ -31,6 +31,7 @@ LONGEST_DELAY_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 5.0
 """How long, at the end, what is pending may take; it is given up then."""
 
+_HEADERS: Final = {"User-Agent": f"deerflow/{version('deerflow')}", "Content-Type": "application/json"}
 _WORTH_REPEATING: Final = frozenset({408, 425, 429})
 
 
@@ -44,9 +45,12 @@ class _Delivery:
 class Webhooks:
     """The deliveries that are under way. Belongs to one event loop."""
 
-    def __init__(self, config: WebhooksConfig, client: httpx.AsyncClient) -> None:
+    def __init__(self, config: WebhooksConfig, transport: httpx.AsyncBaseTransport) -> None:
         self._config = config
-        self._client = client
+        # No client of httpx: it writes whole URLs to the log, and secrets stand there. Nor is a proxy used,
+        # which would look the name up once more, and may be led elsewhere.
+        self._transport = transport
+        self._timeouts = httpx.Timeout(config.timeout_seconds).as_dict()
         self._room = asyncio.Semaphore(CALLS_AT_ONCE)
         self._deliveries: dict[asyncio.Task[None], _Delivery] = {}
         self._bytes = 0
@@ -111,15 +115,18 @@ class Webhooks:
     async def _post(self, delivery: _Delivery, attempt: int) -> int:
         targets = await resolve(delivery.url, self._config)
         target = targets[attempt % len(targets)]
-        headers = {"Host": target.host_header, "Content-Type": "application/json"}
-        async with self._client.stream(
+        request = httpx.Request(
             "POST",
             target.url,
             content=delivery.body,
-            headers=headers,
-            extensions={"sni_hostname": target.host},
-        ) as response:
-            return response.status_code  # whatever it says beside it is not read
+            headers={**_HEADERS, "Host": target.host_header},
+            extensions={"timeout": self._timeouts, "sni_hostname": target.host},
+        )
+        response = await self._transport.handle_async_request(request)
+        try:
+            return response.status_code  # whatever it says beside it is not read, nor a redirect followed
+        finally:
+            await response.aclose()
 
 
 @asynccontextmanager
@@ -128,15 +135,9 @@ async def open_webhooks(config: WebhooksConfig) -> AsyncIterator[Webhooks | None
     if not config.allow:
         yield None
         return
-    client = httpx.AsyncClient(
-        follow_redirects=False,
-        trust_env=False,  # a proxy would look the name up once more, and may be led elsewhere
-        timeout=config.timeout_seconds,
-        limits=httpx.Limits(max_connections=CALLS_AT_ONCE, max_keepalive_connections=0),
-        headers={"User-Agent": f"deerflow/{version('deerflow')}"},
-    )
-    async with client:
-        webhooks = Webhooks(config, client)
+    limits = httpx.Limits(max_connections=CALLS_AT_ONCE, max_keepalive_connections=0)
+    async with httpx.AsyncHTTPTransport(limits=limits, trust_env=False) as transport:
+        webhooks = Webhooks(config, transport)
         try:
             yield webhooks
         finally:

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,30 @@ def test_log_of_the_application_around_is_left_alone() -> None:
     assert handlers, "pytest listens"
     configure_logging("json")
     assert logging.root.handlers == handlers
+
+
+@contextmanager
+def _unwritten_log() -> Iterator[None]:
+    """The log of a process that nobody has configured yet."""
+    root, of_httpx = logging.root, logging.getLogger("httpx")
+    handlers, levels = root.handlers[:], (root.level, of_httpx.level)
+    root.handlers.clear()
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(levels[0])
+        of_httpx.setLevel(levels[1])
+
+
+def test_addresses_of_calls_stay_out_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200))
+    with _unwritten_log(), httpx.Client(transport=transport) as client:
+        configure_logging("text")
+        client.get("https://models.example/v1?key=secret")
+        logging.getLogger("deerflow").info("written")
+    written = capsys.readouterr().err
+    assert "written" in written and "secret" not in written
 
 
 def test_served_gateway_writes_json_where_that_is_configured(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ async def test_run_is_posted_at_its_end(tmp_path: Path) -> None:
         run = (await client.get(f"/threads/{thread_id}/runs/{run_id}")).json()
     assert call.line == "POST /hook?token=secret HTTP/1.1"
     assert call.headers["content-type"] == "application/json"
+    assert call.headers["user-agent"].startswith("deerflow/")
     assert call.headers["host"] == receiver.origin.removeprefix("http://")
     assert {key: call.body[key] for key in ("run_id", "thread_id", "status", "metadata")} == {
         key: run[key] for key in ("run_id", "thread_id", "status", "metadata")
@@ -100,6 +102,7 @@ async def test_what_fails_for_a_moment_is_tried_again(tmp_path: Path) -> None:
 async def test_refusals_and_redirects_are_final(
     tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with (
         receiving(status) as receiver,
         gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client,
