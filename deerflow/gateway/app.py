@@ -42,6 +42,7 @@ from deerflow.gateway.routes import (
     thread_stream,
     threads,
 )
+from deerflow.gateway.settled_heap import settled_heap
 from deerflow.gateway.web_page import page_router, public_page_paths
 from deerflow.gateway.webhooks import Webhooks, open_webhooks
 from deerflow.host import HostOptions, open_host
@@ -146,7 +147,8 @@ def _lifespan_of(config: AppConfig, loaded: LoadedExtensions, metrics: Metrics) 
                 app.state.system_assistant = await system_assistant(host)
                 app.state.host = host
                 metrics.watch(host)
-                yield
+                with settled_heap():
+                    yield
         finally:
             release()
             metrics.watch(None)

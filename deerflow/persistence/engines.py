@@ -137,7 +137,8 @@ def _ignore_references(dbapi_connection: Any, _: Any) -> None:
 
 
 def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    # Past SQLAlchemy's own execution, which costs several times what the statement does.
+    connection.connection.driver_connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
 
 
 def _begin_with_first_write(

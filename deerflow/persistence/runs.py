@@ -57,6 +57,14 @@ from deerflow.runs.stores import Admission
 
 
 @dataclass(frozen=True)
+class _New:
+    run: RunRecord
+    thread: ThreadRecord | None
+    of_any_owner: bool
+    may_begin: bool
+
+
+@dataclass(frozen=True)
 class _Move:
     run_id: str
     status: RunStatus
@@ -75,8 +83,16 @@ class SqlRunStore:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> Admission:
-        return await self._transactions.write(lambda connection: _create(connection, run, thread))
+    async def create(
+        self,
+        run: RunRecord,
+        *,
+        thread: ThreadRecord | None = None,
+        of_any_owner: bool = False,
+        may_begin: bool = False,
+    ) -> Admission:
+        new = _New(run, thread, of_any_owner=of_any_owner, may_begin=may_begin)
+        return await self._transactions.write(lambda connection: _create(connection, new))
 
     async def move(
         self,
@@ -150,17 +166,23 @@ class SqlRunStore:
         )
 
 
-def _create(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> Admission:
-    entered = _stamp(connection, _enter(connection, run, thread), run)
+def _create(connection: Connection, new: _New) -> Admission:
+    entered = _enter(connection, new)
+    run = replace(new.run, user_id=entered.user_id)
+    entered = _stamp(connection, entered, run)
     superseded = _make_room(connection, run)
     values = {**values_of(run), "change_seq": next_change(connection)}
     try:
-        connection.execute(INSERT_RUN, values)
+        recorded = connection.execute(
+            INSERT_RUN, values | {"thread": run.thread_id, "may_begin": new.may_begin}
+        )
     except IntegrityError as error:
         raise ConflictError(
             f"run {run.run_id} exists already, or another run of thread {run.thread_id} is running"
         ) from error
-    return Admission(entered, superseded)
+    row = recorded.one()
+    run = replace(run, status=RunStatus(row.status), attempt=row.attempt)
+    return Admission(entered, run, superseded)
 
 
 def _make_room(connection: Connection, run: RunRecord) -> tuple[str, ...]:
@@ -176,10 +198,11 @@ def _make_room(connection: Connection, run: RunRecord) -> tuple[str, ...]:
     return ()
 
 
-def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) -> ThreadRecord:
+def _enter(connection: Connection, new: _New) -> ThreadRecord:
+    run, thread = new.run, new.thread
     if thread is None:
-        parameters = {"thread": run.thread_id, "owner": run.user_id, "at": run.updated_at}
-        row = connection.execute(ENTER_EXISTING_THREAD, parameters).one_or_none()
+        place = {"thread": run.thread_id, "owner": run.user_id, "of_any_owner": new.of_any_owner}
+        row = connection.execute(ENTER_EXISTING_THREAD, place | {"at": run.updated_at}).one_or_none()
     else:
         busy = replace(
             thread,
@@ -187,7 +210,8 @@ def _enter(connection: Connection, run: RunRecord, thread: ThreadRecord | None) 
             updated_at=run.updated_at,
             metadata={**thread.metadata, **_stamps(run)},
         )
-        row = connection.execute(ENTER_THREAD[connection.dialect.name], values_of(busy)).one_or_none()
+        parameters = values_of(busy) | {"of_any_owner": new.of_any_owner}
+        row = connection.execute(ENTER_THREAD[connection.dialect.name], parameters).one_or_none()
     if row is None:
         raise missing_thread(run.thread_id)
     return thread_from(row)
@@ -237,19 +261,15 @@ def _move_run(connection: Connection, move: _Move, thread_id: str) -> Any:
     parameters = {
         "run": move.run_id,
         "thread": thread_id,
-        "wanted": move.status,
-        "before": list(statuses_before(move.status)),
         "its_error": move.error,
         "its_stop_reason": move.stop_reason,
         "host": move.host_id,
         "any_host": move.host_id is None,
-        "ends": move.status not in ACTIVE,
-        "begun": int(move.status is RunStatus.RUNNING),
         "at": move.at,
         "change": next_change(connection),
     }
     try:
-        row = connection.execute(MOVE_RUN, parameters).one_or_none()
+        row = connection.execute(MOVE_RUN[move.status], parameters).one_or_none()
     except IntegrityError as error:
         raise ThreadBusyError(thread_id, f"run {move.run_id} has to wait") from error
     if row is not None:

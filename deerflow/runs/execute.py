@@ -96,7 +96,7 @@ async def _begin(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> int:
     """Become the one run of the thread that is under way, here and on other hosts; how often it has begun."""
     waited = not turn.is_set() or run.request.after_seconds > 0 or run.taken_up
     await turn.wait()
-    record = run.record if run.was_under_way else None
+    record = run.record if run.record.status is RunStatus.RUNNING else None
     pause_seconds = FIRST_PAUSE_SECONDS
     while record is None:
         try:

@@ -16,15 +16,20 @@ from deerflow.runs.stores import RunStore
 _RUNS_READ = 20
 
 
-async def with_options_of_asker(request: RunRequest, runs: RunStore) -> RunRequest:
+async def with_options_of_asker(
+    request: RunRequest, runs: RunStore, *, of_any_owner: bool = False
+) -> RunRequest:
     """The request with the options of the run that asked, where it names no others.
 
-    The graph that waits is that of those options; in another one nobody takes the answer.
+    The graph that waits is that of those options; in another one nobody takes the answer. Of a run that is
+    neither the user's nor, with `of_any_owner`, to be seen by them, nothing is taken.
     """
     if not request.resumed:
         return request
     newest = await runs.list_by_thread(request.thread_id, limit=_RUNS_READ)
     earlier = next((run for run in newest if run.status not in ACTIVE_STATUSES), None)
+    if earlier is not None and not of_any_owner and earlier.user_id != request.user_id:
+        return request
     asked_under = earlier.kwargs.get("context") if earlier is not None else None
     return replace(request, context={**(asked_under or {}), **request.context})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from deerflow.cancellation import abandon, uninterrupted
 from deerflow.config.request import RequestOptions, parse_request_options
@@ -50,6 +52,7 @@ class RunService:
         self._lanes = ThreadLanes()
         self._active: dict[str, ActiveRun] = {}
         self._arriving: set[str] = set()
+        self._emptying: Counter[str] = Counter()
         self._unsaved: dict[str, ActiveRun] = {}
         self._recent = RecentRuns()
         self._event_budget = EventBudget(parts.config.stream.max_total_bytes)
@@ -58,11 +61,12 @@ class RunService:
         self._elsewhere = Elsewhere(parts, self.find)
         self._followers = Followers()
 
-    async def start(self, request: RunRequest) -> ActiveRun:
+    async def start(self, request: RunRequest, *, of_any_owner: bool = False) -> ActiveRun:
         """Record the run and let it begin as soon as its thread is free, on this host and on all others.
 
-        Runs that it replaces are stopped before it begins. Raises `InvalidRequestError`, `NotFoundError`,
-        `ConflictError`, or `UnavailableError` at shutdown.
+        Runs that it replaces are stopped before it begins. With `of_any_owner` the thread may be anyone's,
+        and the run is its owner's; else a thread of somebody else is as if it were not there. Raises
+        `InvalidRequestError`, `NotFoundError`, `ConflictError`, or `UnavailableError` at shutdown.
         """
         self._check_accepting()
         checked_id(request.thread_id, "thread_id")
@@ -71,9 +75,13 @@ class RunService:
         self._arriving.add(request.run_id)
         try:
             if request.resumed:
-                request = await with_options_of_asker(request, self._parts.stores.runs)
+                request = await with_options_of_asker(
+                    request, self._parts.stores.runs, of_any_owner=of_any_owner
+                )
                 options = parse_request_options(request.context, self._parts.config)
-            return await uninterrupted(self._admit(request, options), name=f"admit run {request.run_id}")
+            return await uninterrupted(
+                self._admit(request, options, of_any_owner=of_any_owner), name=f"admit run {request.run_id}"
+            )
         except asyncio.CancelledError:
             # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
             run = self._active.get(request.run_id)
@@ -166,6 +174,10 @@ class RunService:
         """Stop a thread's runs and remove it with all that belongs to it; whether it was there."""
         return await uninterrupted(self._remove(thread_id), name=f"remove thread {thread_id}")
 
+    def forget(self, thread_id: str) -> None:
+        """Keep nothing more of the runs that ended on a thread."""
+        self._recent.forget_thread(thread_id)
+
     async def remove_run(self, run_id: str, *, thread_id: str) -> bool:
         """Stop a run and remove its record; whether it was there."""
         await self.stop(run_id, reason="deleted")
@@ -255,19 +267,31 @@ class RunService:
     def _supervisors(self) -> set[asyncio.Task[None]]:
         return {run.supervisor for run in self._active.values() if run.supervisor is not None}
 
-    async def _admit(self, request: RunRequest, options: RequestOptions) -> ActiveRun:
-        thread = ThreadRecord(request.thread_id, user_id=request.user_id)
-        record = record_of(request, host_id=self._parts.host_id)
-        admission = await self._parts.stores.runs.create(
-            record, thread=thread if request.if_not_exists == "create" else None
-        )
-        run = self._run(request, options, record, admission.thread)
+    async def _admit(self, request: RunRequest, options: RequestOptions, *, of_any_owner: bool) -> ActiveRun:
+        """Queue up, record the run, set it out. Where its turn has come already it is recorded as running."""
+        thread_id = request.thread_id
+        turn = None if request.after_seconds > 0 else self._lanes.join(thread_id)
+        try:
+            admission = await self._parts.stores.runs.create(
+                record_of(request, host_id=self._parts.host_id),
+                thread=_thread_of(request) if request.if_not_exists == "create" else None,
+                of_any_owner=of_any_owner,
+                may_begin=turn is not None and turn.is_set(),
+            )
+        except BaseException:
+            if turn is not None:
+                self._lanes.leave(thread_id, turn)
+            raise
+        request = replace(request, user_id=admission.run.user_id)
+        run = self._run(request, options, admission.run, admission.thread)
         if not self._accepting:  # the host began to close while the record was written
             run.stop("shutdown")
+        elif self._emptying[thread_id]:
+            run.stop("deleted")
         for run_id in admission.superseded:
             if run_id in self._active:
                 self._active[run_id].stop(request.multitask_strategy)
-        self._set_out(run)
+        self._set_out(run, turn)
         return run
 
     def _run(
@@ -281,15 +305,18 @@ class RunService:
             parts.relay.carry(record.run_id, log, lambda: encode_left(self.find_ended(record.run_id)))
         return ActiveRun(request, options, record, thread, EventRecorder(parts.stores.events, **ids), log)
 
-    def _set_out(self, run: ActiveRun) -> None:
+    def _set_out(self, run: ActiveRun, turn: asyncio.Event | None = None) -> None:
         self._active[run.run_id] = run
         self.notices.tell(run.thread_id)
         with bearing_log_ids(thread_id=run.thread_id, run_id=run.run_id):
-            run.supervisor = asyncio.create_task(self._carry(run), name=f"supervisor of run {run.run_id}")
+            run.supervisor = asyncio.create_task(
+                self._carry(run, turn), name=f"supervisor of run {run.run_id}"
+            )
 
-    async def _carry(self, run: ActiveRun) -> None:
-        await run.due()
-        turn = self._lanes.join(run.thread_id, is_under_way=run.was_under_way)
+    async def _carry(self, run: ActiveRun, turn: asyncio.Event | None) -> None:
+        if turn is None:
+            await run.due()
+            turn = self._lanes.join(run.thread_id, is_under_way=run.was_under_way)
         try:
             await self._supervise(run, turn)
         finally:
@@ -323,17 +350,31 @@ class RunService:
             self._recent.keep(_ended(run, ending))
 
     async def _remove(self, thread_id: str) -> bool:
-        for run in self.active_on(thread_id):
-            run.stop("deleted")
         turn = self._lanes.join(thread_id)
         try:
-            await turn.wait()
+            await self._empty(thread_id, turn)
             for other in await self._parts.stores.runs.list_active(thread_id=thread_id):
                 await self.stop(other.run_id, reason="deleted")
             self._recent.forget_thread(thread_id)
             return await remove_thread(thread_id, self._parts)
         finally:
             self._lanes.leave(thread_id, turn)
+
+    async def _empty(self, thread_id: str, turn: asyncio.Event) -> None:
+        """Stop what runs on a thread, waits to, or is being admitted, until nothing is before `turn`."""
+        self._emptying[thread_id] += 1
+        try:
+            for run in self.active_on(thread_id):
+                run.stop("deleted")
+            await turn.wait()
+        finally:
+            self._emptying[thread_id] -= 1
+            if not self._emptying[thread_id]:
+                del self._emptying[thread_id]
+
+
+def _thread_of(request: RunRequest) -> ThreadRecord:
+    return ThreadRecord(request.thread_id, user_id=request.user_id)
 
 
 def _ended(run: ActiveRun, ending: Ending) -> EndedRun:

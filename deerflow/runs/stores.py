@@ -29,9 +29,10 @@ class ThreadQuery:
 
 @dataclass(frozen=True)
 class Admission:
-    """A run that was recorded: its thread as it now is, and the runs that were asked to stop for it."""
+    """A run that was recorded: its thread as it now is, its record, and the runs asked to stop for it."""
 
     thread: ThreadRecord
+    run: RunRecord
     superseded: tuple[str, ...] = ()
 
 
@@ -66,10 +67,19 @@ class ThreadStore(Protocol):
 class RunStore(Protocol):
     """Runs and their statuses."""
 
-    async def create(self, run: RunRecord, *, thread: ThreadRecord | None = None) -> Admission:
+    async def create(
+        self,
+        run: RunRecord,
+        *,
+        thread: ThreadRecord | None = None,
+        of_any_owner: bool = False,
+        may_begin: bool = False,
+    ) -> Admission:
         """In one transaction: `thread` inserted where it does not exist yet, its owner checked, the run
         inserted, `metadata.graph_id`/`assistant_id` stamped on the thread where absent or changed, and the
         thread's active runs asked to stop where `multitask_strategy` is `interrupt` or `rollback`.
+        A run that `may_begin` is `running` at once where no other one of the thread is active; else it is
+        `pending`. With `of_any_owner` a thread that is there may be anyone's, and the run is its owner's.
         `thread=None` and no such thread: `NotFoundError`; a foreign owner: `NotFoundError`; a known run id:
         `ConflictError`; `reject` and an active run of the thread: `ThreadBusyError`."""
 

@@ -100,7 +100,7 @@ async def test_a_run_whose_admission_was_not_heard_of_is_ended(
         await start(host, "hello", run_id=run_id, thread_id=thread_id)
     monkeypatch.undo()
     record = await ended(host, run_id)
-    assert (record.status, record.stop_reason, record.attempt) == (RunStatus.ERROR, "host_lost", 0)
+    assert (record.status, record.stop_reason, record.attempt) == (RunStatus.ERROR, "host_lost", 1)
     assert await event_types(host, record) == ["run.ended"]
     assert answer(await finished(host, "hello", thread_id=thread_id)) == "echo: hello"
 

@@ -9,6 +9,7 @@ import pytest
 from support.records import new_run, new_thread, start_run
 
 from deerflow.config import AppConfig
+from deerflow.errors import NotFoundError
 from deerflow.persistence import Database, open_database
 from deerflow.runs.record import (
     RunStatus,
@@ -36,6 +37,50 @@ async def test_a_run_that_begins_counts_its_attempt(database: Database) -> None:
     begun = await database.stores.runs.move(run.run_id, RunStatus.RUNNING, host_id="a")
     ended = await database.stores.runs.move(run.run_id, RunStatus.SUCCESS, host_id="a")
     assert (begun.attempt, ended.attempt, ended.host_id) == (1, 1, "a")
+
+
+async def test_a_run_that_may_begins_at_once_where_no_other_one_of_its_thread_is_active(
+    database: Database,
+) -> None:
+    runs, thread = database.stores.runs, new_thread()
+    admissions = [await runs.create(new_run(thread), thread=thread, may_begin=True) for _ in range(2)]
+    assert [(it.run.status, it.run.attempt) for it in admissions] == [("running", 1), ("pending", 0)]
+    for admission in admissions:
+        assert await runs.get(admission.run.run_id) == admission.run
+    await runs.move(admissions[0].run.run_id, RunStatus.SUCCESS)
+    third = await runs.create(new_run(thread), thread=thread, may_begin=True)
+    assert third.run.status == "pending"  # the second one is before it
+    await runs.move(admissions[1].run.run_id, RunStatus.INTERRUPTED)
+    elsewhere = await runs.create(new_run(other := new_thread()), thread=other, may_begin=True)
+    assert elsewhere.run.status == "running"
+
+
+async def test_of_runs_that_come_at_once_and_may_begin_one_begins(lasting_config: AppConfig) -> None:
+    thread = new_thread()
+    async with open_database(lasting_config) as first, open_database(lasting_config) as second:
+        admissions = await asyncio.gather(
+            *(
+                database.stores.runs.create(new_run(thread), thread=thread, may_begin=True)
+                for database in (first, second)
+                for _ in range(5)
+            )
+        )
+        assert sorted(admission.run.status for admission in admissions) == ["pending"] * 9 + ["running"]
+
+
+async def test_a_run_of_any_owner_is_that_of_its_threads_owner(database: Database) -> None:
+    runs, thread = database.stores.runs, new_thread("ada")
+    await database.stores.threads.create(thread)
+    visitor = new_thread("root", thread_id=thread.thread_id)
+    for entered in (visitor, None):
+        with pytest.raises(NotFoundError, match=thread.thread_id):
+            await runs.create(new_run(visitor), thread=entered)
+        admission = await runs.create(new_run(visitor), thread=entered, of_any_owner=True)
+        assert (admission.run.user_id, admission.thread.user_id) == ("ada", "ada")
+        assert await runs.get(admission.run.run_id) == admission.run
+    other = new_thread("root")
+    admission = await runs.create(new_run(other), thread=other, of_any_owner=True)
+    assert (admission.run.user_id, admission.thread.user_id) == ("root", "root")
 
 
 async def test_the_first_reason_to_stop_stays(database: Database) -> None:
