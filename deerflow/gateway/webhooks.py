@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -29,7 +29,7 @@ CALLS_AT_ONCE: Final = 16
 FIRST_DELAY_SECONDS: Final = 1.0
 LONGEST_DELAY_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 5.0
-"""How long, at the end, what is pending may take; it is given up then."""
+"""How long, at the end, what is pending may take: one more attempt, made at once. It is given up then."""
 
 _HEADERS: Final = {"User-Agent": f"deerflow/{version('deerflow')}", "Content-Type": "application/json"}
 _WORTH_REPEATING: Final = frozenset({408, 425, 429})
@@ -54,11 +54,16 @@ class Webhooks:
         self._room = asyncio.Semaphore(CALLS_AT_ONCE)
         self._deliveries: dict[asyncio.Task[None], _Delivery] = {}
         self._bytes = 0
+        self._closing = asyncio.Event()
+        self._closed = False
 
     def on_run_end(self, run: ActiveRun) -> None:
         """Have the end of a run delivered, where it has a webhook; returns at once."""
         url = run.request.webhook
         if url is None or run.lost or run.ending is None or run.ending.stop_reason == ROLLBACK:
+            return
+        if self._closed:  # of a run that was abandoned, as it did not stop in time
+            _warn_of_loss(run.run_id)
             return
         delivery = _Delivery(run.run_id, url, encode_json(_payload(run)))
         if len(self._deliveries) >= MOST_PENDING or self._bytes + len(delivery.body) > MOST_PENDING_BYTES:
@@ -70,33 +75,44 @@ class Webhooks:
         task.add_done_callback(self._forget)
 
     async def close(self) -> None:
-        """Give what is pending a moment, then give it up."""
+        """Give what is pending a moment, then give it up. What comes later is not delivered either."""
+        self._closing.set()
         if self._deliveries:
             await asyncio.wait(self._deliveries, timeout=CLOSE_SECONDS)
-        for task, delivery in list(self._deliveries.items()):
+        self._closed = True
+        late = [task for task in self._deliveries if not task.done()]
+        for task in late:
             task.cancel()
-            logger.warning("webhook of run %s was not delivered before the end", delivery.run_id)
-        if self._deliveries:
-            await asyncio.wait(self._deliveries)
+            _warn_of_loss(self._deliveries[task].run_id)
+        if late:
+            await asyncio.wait(late)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._bytes -= len(self._deliveries.pop(task).body)
+        delivery = self._deliveries.pop(task)
+        self._bytes -= len(delivery.body)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a webhook failed in an unforeseen way", exc_info=error)
+            logger.error("webhook of run %s failed unexpectedly", delivery.run_id, exc_info=error)
 
     async def _deliver(self, delivery: _Delivery) -> None:
         problem = ""
         for attempt in range(self._config.max_attempts):
             if attempt:
-                await asyncio.sleep(_delay_seconds(attempt))
+                await self._pause(attempt)
+            is_last = self._closing.is_set()
             problem, is_final = await self._try(delivery, attempt)
             if not problem:
                 return
-            if is_final:
+            if is_final or is_last:
                 break
         logger.warning(
             "webhook of run %s at %s failed: %s", delivery.run_id, shown_origin(delivery.url), problem
         )
+
+    async def _pause(self, attempt: int) -> None:
+        """Wait before an attempt; at the end of the process no longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_delay_seconds(attempt)):
+                await self._closing.wait()
 
     async def _try(self, delivery: _Delivery, attempt: int) -> tuple[str, bool]:
         """What went wrong, if anything, and whether trying again is in vain."""
@@ -142,6 +158,10 @@ async def open_webhooks(config: WebhooksConfig) -> AsyncIterator[Webhooks | None
             yield webhooks
         finally:
             await webhooks.close()
+
+
+def _warn_of_loss(run_id: str) -> None:
+    logger.warning("webhook of run %s was not delivered before the end", run_id)
 
 
 def _payload(run: ActiveRun) -> dict[str, Any]:

@@ -154,16 +154,61 @@ async def test_run_that_the_shutdown_stops_is_told_before_the_end(tmp_path: Path
     assert (call.body["status"], call.body["cancel_reason"]) == ("interrupted", "shutdown")
 
 
-async def test_what_is_pending_at_the_end_is_given_up_in_time(
+async def test_what_is_pending_at_the_end_is_given_up_in_time_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(webhooks, "CLOSE_SECONDS", 0.1)
+    silent = socket.create_server(("127.0.0.1", 0))
+    origin = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    with silent:
+        async with gateway(tmp_path, webhooks={"allow": [origin]}) as client:
+            run_id = await client.start(await client.thread(), "hello", webhook=origin)
+    assert f"webhook of run {run_id} was not delivered before the end" in caplog.text
+
+
+@pytest.mark.parametrize(("statuses", "said"), [((500, 200), None), ((500,), "failed: status 500")])
+async def test_what_would_have_waited_is_tried_once_more_at_the_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    statuses: tuple[int, ...],
+    said: str | None,
+) -> None:
     monkeypatch.setattr(webhooks, "FIRST_DELAY_SECONDS", 60.0)
-    async with receiving(500) as receiver:
+    async with receiving(*statuses) as receiver:
         async with gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
-            await client.say(await client.thread(), "hello", webhook=receiver.origin)
+            run_id = await client.start(await client.thread(), "hello", webhook=receiver.origin)
             await receiver.until(1)
-    assert "was not delivered before the end" in caplog.text
+        assert len(receiver.calls) == 2
+    told = [record.getMessage() for record in caplog.records if "webhook" in record.getMessage()]
+    assert told == ([f"webhook of run {run_id} at {receiver.origin} {said}"] if said else [])
+
+
+async def test_an_end_that_comes_after_the_shutdown_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    origin = "https://hooks.example.com"
+    async with webhooks.open_webhooks(WebhooksConfig(allow=[origin])) as closed:
+        assert closed is not None
+    async with gateway(tmp_path) as client:
+        message = {"messages": [{"role": "user", "content": "hello"}]}
+        thread_id = await client.thread()
+        run = await client.host.runs.start(RunRequest(thread_id, input=message, webhook=origin))
+        await run.ended.wait()
+    closed.on_run_end(run)
+    assert f"webhook of run {run.run_id} was not delivered before the end" in caplog.text
+
+
+async def test_an_error_of_the_hosts_own_names_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(url: str, config: WebhooksConfig) -> Any:
+        raise LookupError("nobody thought of this")
+
+    async with receiving() as receiver, gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
+        monkeypatch.setattr(webhooks, "resolve", broken)
+        run_id = await client.start(await client.thread(), "hello", webhook=receiver.origin)
+        await _logged(caplog, f"webhook of run {run_id} failed unexpectedly")
 
 
 async def test_too_many_are_dropped_and_the_log_says_which(
