@@ -268,31 +268,37 @@ class RunService:
         return {run.supervisor for run in self._active.values() if run.supervisor is not None}
 
     async def _admit(self, request: RunRequest, options: RequestOptions, *, of_any_owner: bool) -> ActiveRun:
-        """Queue up, record the run, set it out. Where its turn has come already it is recorded as running."""
-        thread_id = request.thread_id
-        turn = None if request.after_seconds > 0 else self._lanes.join(thread_id)
+        """Queue up, record the run, and let it set out."""
+        turn = None if request.after_seconds > 0 else self._lanes.join(request.thread_id)
         try:
-            admission = await self._parts.stores.runs.create(
-                record_of(request, host_id=self._parts.host_id),
-                thread=_thread_of(request) if request.if_not_exists == "create" else None,
-                of_any_owner=of_any_owner,
-                may_begin=turn is not None and turn.is_set(),
-            )
+            may_begin = turn is not None and turn.is_set()
+            run = await self._recorded(request, options, of_any_owner=of_any_owner, may_begin=may_begin)
         except BaseException:
             if turn is not None:
-                self._lanes.leave(thread_id, turn)
+                self._lanes.leave(request.thread_id, turn)
             raise
-        request = replace(request, user_id=admission.run.user_id)
-        run = self._run(request, options, admission.run, admission.thread)
         if not self._accepting:  # the host began to close while the record was written
             run.stop("shutdown")
-        elif self._emptying[thread_id]:
+        elif self._emptying[run.thread_id]:
             run.stop("deleted")
+        self._set_out(run, turn)
+        return run
+
+    async def _recorded(
+        self, request: RunRequest, options: RequestOptions, *, of_any_owner: bool, may_begin: bool
+    ) -> ActiveRun:
+        thread = ThreadRecord(request.thread_id, user_id=request.user_id)
+        admission = await self._parts.stores.runs.create(
+            record_of(request, host_id=self._parts.host_id),
+            thread=thread if request.if_not_exists == "create" else None,
+            of_any_owner=of_any_owner,
+            may_begin=may_begin,
+        )
         for run_id in admission.superseded:
             if run_id in self._active:
                 self._active[run_id].stop(request.multitask_strategy)
-        self._set_out(run, turn)
-        return run
+        request = replace(request, user_id=admission.run.user_id)
+        return self._run(request, options, admission.run, admission.thread)
 
     def _run(
         self, request: RunRequest, options: RequestOptions, record: RunRecord, thread: ThreadRecord
@@ -371,10 +377,6 @@ class RunService:
             self._emptying[thread_id] -= 1
             if not self._emptying[thread_id]:
                 del self._emptying[thread_id]
-
-
-def _thread_of(request: RunRequest) -> ThreadRecord:
-    return ThreadRecord(request.thread_id, user_id=request.user_id)
 
 
 def _ended(run: ActiveRun, ending: Ending) -> EndedRun:
