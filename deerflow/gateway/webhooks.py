@@ -29,7 +29,7 @@ CALLS_AT_ONCE: Final = 16
 FIRST_DELAY_SECONDS: Final = 1.0
 LONGEST_DELAY_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 5.0
-"""How long, at the end, what is pending may take: one more attempt, made at once. It is given up then."""
+"""How long, at the end, what is pending may take; it is tried at once, and given up then."""
 
 _HEADERS: Final = {"User-Agent": f"deerflow/{version('deerflow')}", "Content-Type": "application/json"}
 _WORTH_REPEATING: Final = frozenset({408, 425, 429})
@@ -98,18 +98,20 @@ class Webhooks:
         for attempt in range(self._config.max_attempts):
             if attempt:
                 await self._pause(attempt)
-            is_last = self._closing.is_set()
             problem, is_final = await self._try(delivery, attempt)
             if not problem:
                 return
-            if is_final or is_last:
+            if is_final:
                 break
         logger.warning(
             "webhook of run %s at %s failed: %s", delivery.run_id, shown_origin(delivery.url), problem
         )
 
     async def _pause(self, attempt: int) -> None:
-        """Wait before an attempt; at the end of the process no longer."""
+        """Wait before an attempt. At the end of the process no pause goes on, and further ones are short."""
+        if self._closing.is_set():
+            await asyncio.sleep(_delay_seconds(1))
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_delay_seconds(attempt)):
                 await self._closing.wait()
