@@ -31,6 +31,7 @@ from deerflow.persistence import (
     open_checkpointer,
     open_database,
     open_store,
+    prune_checkpoints,
     roll_back_checkpoints,
 )
 from deerflow.runs.active import ActiveRun
@@ -39,6 +40,7 @@ from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.presence import open_presence
 from deerflow.runs.service import RunService
+from deerflow.runs.sweep import ThreadSweep, sweeping
 from deerflow.runs.thread_states import ThreadStates
 from deerflow.runs.watch import watching
 from deerflow.streams import open_relay
@@ -76,6 +78,7 @@ class Host:
     assembler: Assembler
     runs: RunService
     states: ThreadStates
+    sweep: ThreadSweep
 
 
 @asynccontextmanager
@@ -121,9 +124,12 @@ async def open_host(config: AppConfig, options: HostOptions | None = None) -> As
             relay=relay,
         )
         runs = RunService(parts)
+        sweep = ThreadSweep(runs, parts, partial(prune_checkpoints, checkpointer))
         try:
             await stack.enter_async_context(watching(runs, presence))
-            yield Host(config, database, checkpointer, store, assembler, runs, ThreadStates(parts, runs))
+            await stack.enter_async_context(sweeping(sweep))
+            states = ThreadStates(parts, runs)
+            yield Host(config, database, checkpointer, store, assembler, runs, states, sweep)
         finally:
             drain_seconds = options.drain_seconds
             if drain_seconds is None:

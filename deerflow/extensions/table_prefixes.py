@@ -12,8 +12,8 @@ from deerflow.extensions.errors import TablePrefixError
 HOST_TABLES: Final = frozenset(
     {
         # the host's own metadata
-        *("threads", "runs", "run_events", "run_changes", "run_hosts", "alembic_version"),
-        *("users", "tokens", "login_sessions", "assistants", "assistant_versions"),
+        *("threads", "thread_ttls", "thread_leftovers", "runs", "run_events", "run_changes", "run_hosts"),
+        *("users", "tokens", "login_sessions", "assistants", "assistant_versions", "alembic_version"),
         # LangGraph's checkpointers (SQLite and PostgreSQL)
         *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations", "writes"),
         # LangGraph's stores

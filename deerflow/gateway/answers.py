@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, Literal, Required
+from typing import Any, Final, Literal, NotRequired, Required
 from uuid import UUID
 
 from typing_extensions import TypedDict
 
 from deerflow.runs.record import RunStatus, ThreadStatus
+from deerflow.runs.thread_ttl import TtlStrategy
 
 Json = dict[str, Any]
 Answers = dict[int | str, Json]
@@ -73,8 +74,17 @@ class Interrupt(TypedDict):
     value: Any
 
 
+class Ttl(TypedDict):
+    """When a thread expires unless it is changed before, and what is done with it then."""
+
+    strategy: TtlStrategy
+    ttl_minutes: float
+    expires_at: datetime
+
+
 class Thread(TypedDict):
-    """A conversation. `values` is null until a run has left a state; `interrupts` stand by task."""
+    """A conversation. `values` is null until a run has left a state; `interrupts` stand by task; `ttl` comes
+    where it was asked for, and the thread has one."""
 
     thread_id: UUID
     created_at: datetime
@@ -85,6 +95,7 @@ class Thread(TypedDict):
     status: ThreadStatus
     values: Json | None
     interrupts: dict[str, list[Interrupt]]
+    ttl: NotRequired[Ttl]
 
 
 class Run(TypedDict):

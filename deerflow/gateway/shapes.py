@@ -11,6 +11,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 from deerflow.runs.ending import was_stopped
 from deerflow.runs.record import RunRecord, ThreadRecord
 from deerflow.runs.request import ASSISTANT_ID, GRAPH_ID
+from deerflow.runs.thread_ttl import ThreadExpiry
 
 Json = dict[str, Any]
 
@@ -27,6 +28,15 @@ def thread_json(thread: ThreadRecord, state: StateSnapshot | None = None) -> Jso
         "status": thread.status,
         "values": state.values if state is not None and state.created_at is not None else None,
         "interrupts": {} if state is None else _interrupts_by_task(state),
+    }
+
+
+def ttl_json(expiry: ThreadExpiry) -> Json:
+    """How long a thread lasts."""
+    return {
+        "strategy": expiry.ttl.strategy,
+        "ttl_minutes": expiry.ttl.minutes,
+        "expires_at": expiry.expires_at,
     }
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from langgraph.types import StateUpdate
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from deerflow.gateway.not_offered import NotOffered
 from deerflow.gateway.pages import Limit, Offset
 from deerflow.gateway.run_bodies import CheckpointBody
 from deerflow.gateway.selection import Extract
 from deerflow.runs.record import ThreadStatus
+from deerflow.runs.thread_ttl import MAX_TTL_MINUTES, ThreadTtl, TtlStrategy
 
 Object = dict[str, Any]
 
@@ -37,21 +37,45 @@ class SuperstepBody(_Body):
         return [StateUpdate(update.values, update.as_node) for update in self.updates]
 
 
-class ThreadBody(_Body):
+class TtlBody(_Body):
+    """After how many minutes without a change a thread expires, and what is done then; a number alone is the
+    minutes."""
+
+    ttl: Annotated[float, Field(gt=0, le=MAX_TTL_MINUTES, strict=True, allow_inf_nan=False)]
+    strategy: TtlStrategy | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _wrapped(cls, value: Any) -> Any:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return {"ttl": value} if is_number else value
+
+    def thread_ttl(self) -> ThreadTtl:
+        """The same in the host's form."""
+        return ThreadTtl(self.ttl, self.strategy or "delete")
+
+
+class _Lasting(_Body):
+    ttl: TtlBody | None = None
+
+    def thread_ttl(self) -> ThreadTtl | None:
+        """How long the thread is to last; None: nothing was said of it."""
+        return None if self.ttl is None else self.ttl.thread_ttl()
+
+
+class ThreadBody(_Lasting):
     """A new thread."""
 
     thread_id: str | None = None
     metadata: Object | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
     supersteps: Annotated[list[SuperstepBody], Field(max_length=1000)] | None = None
-    ttl: NotOffered = None
 
 
-class ThreadPatchBody(_Body):
-    """Metadata to be merged into a thread's."""
+class ThreadPatchBody(_Lasting):
+    """Metadata to be merged into a thread's, and how long it is to last from now on."""
 
     metadata: Object | None = None
-    ttl: NotOffered = None
 
 
 class ThreadFilterBody(_Body):

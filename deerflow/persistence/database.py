@@ -25,6 +25,7 @@ from deerflow.persistence.hosts import SqlHostStore, SqliteHostStore
 from deerflow.persistence.location import DatabaseLocation, locate_database
 from deerflow.persistence.runs import SqlRunStore
 from deerflow.persistence.schema import create_schema, prepare_schema
+from deerflow.persistence.thread_ttls import SqlThreadTtlStore
 from deerflow.persistence.threads import SqlThreadStore
 from deerflow.persistence.transactions import Lane, Transactions
 from deerflow.runs.stores import HostStore, RunStores
@@ -80,6 +81,7 @@ def build_stores(location: DatabaseLocation, transactions: Transactions) -> RunS
     """Return the stores of one database."""
     return RunStores(
         threads=SqlThreadStore(transactions),
+        ttls=SqlThreadTtlStore(transactions),
         runs=SqlRunStore(transactions),
         events=SqlRunEventStore(transactions),
         hosts=_host_store(location, transactions),

@@ -15,7 +15,7 @@ from deerflow.persistence.location import DatabaseLocation
 from deerflow.persistence.locks import prepare_sqlite_file, schema_lock
 from deerflow.persistence.tables import host_metadata
 
-HEAD_REVISION: Final = "0004"
+HEAD_REVISION: Final = "0005"
 """The newest file in migrations/versions; a test compares. Known here so that most starts need no Alembic."""
 
 LANGGRAPH_TABLES: Final = frozenset(

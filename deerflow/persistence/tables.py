@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -46,6 +47,26 @@ threads: Final = Table(
     Column("event_seq", BigInteger, nullable=False, server_default=text("0")),
     Index(None, "user_id", "created_at"),
     Index(None, "user_id", "updated_at"),
+)
+
+# Only threads that do not last for ever have a row: what runs does not pay for it.
+thread_ttls: Final = Table(
+    "thread_ttls",
+    host_metadata,
+    Column("thread_id", CleanText, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("minutes", Double, nullable=False),
+    Column("strategy", CleanText, nullable=False),
+    # When to look whether the thread has expired; not before.
+    Column("due_at", UtcDateTime, nullable=False),
+    Index(None, "due_at"),
+)
+
+# Expired threads that are gone, but for checkpoints and files: another host finishes what a dead one began.
+thread_leftovers: Final = Table(
+    "thread_leftovers",
+    host_metadata,
+    Column("thread_id", CleanText, primary_key=True),
+    Column("due_at", UtcDateTime, nullable=False),
 )
 
 runs: Final = Table(

@@ -14,9 +14,11 @@ from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.persistence.matching import contains_json
 from deerflow.persistence.rows import THREAD_COLUMNS, thread_from, values_of
 from deerflow.persistence.tables import threads
+from deerflow.persistence.thread_ttls import set_ttl
 from deerflow.persistence.transactions import Transactions
 from deerflow.runs.record import ThreadRecord, ThreadStatus, utc_now
 from deerflow.runs.stores import ThreadQuery
+from deerflow.runs.thread_ttl import ThreadTtl
 
 SORTABLE: Final = ("thread_id", "created_at", "updated_at", "state_updated_at", "status")
 DIALECTS: Final[dict[str, Any]] = {"postgresql": postgresql, "sqlite": sqlite}
@@ -50,11 +52,11 @@ class SqlThreadStore:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def create(self, thread: ThreadRecord) -> ThreadRecord:
-        return await self._transactions.write(lambda connection: _create(connection, thread))
+    async def create(self, thread: ThreadRecord, *, ttl: ThreadTtl | None = None) -> ThreadRecord:
+        return await self._transactions.write(lambda connection: _create(connection, thread, ttl))
 
-    async def get_or_create(self, thread: ThreadRecord) -> ThreadRecord:
-        return await self._transactions.write(lambda connection: _get_or_create(connection, thread))
+    async def get_or_create(self, thread: ThreadRecord, *, ttl: ThreadTtl | None = None) -> ThreadRecord:
+        return await self._transactions.write(lambda connection: _get_or_create(connection, thread, ttl))
 
     async def get(self, thread_id: str, *, user_id: str | None = None) -> ThreadRecord | None:
         return await self._transactions.read(lambda connection: _get(connection, thread_id, user_id))
@@ -66,10 +68,18 @@ class SqlThreadStore:
         return await self._transactions.read(lambda connection: _count(connection, query))
 
     async def merge_metadata(
-        self, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool = False
+        self,
+        thread_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        only_absent: bool = False,
+        ttl: ThreadTtl | None = None,
     ) -> ThreadRecord:
         def merge(connection: Connection) -> ThreadRecord:
-            return merge_metadata(connection, thread_id, metadata, only_absent=only_absent)
+            merged = merge_metadata(connection, thread_id, metadata, only_absent=only_absent)
+            if ttl is not None:
+                set_ttl(connection, thread_id, ttl, since=merged.updated_at)
+            return merged
 
         return await self._transactions.write(merge)
 
@@ -86,14 +96,26 @@ def missing_thread(thread_id: str) -> NotFoundError:
     return NotFoundError(f"there is no thread {thread_id}")
 
 
-def _create(connection: Connection, thread: ThreadRecord) -> ThreadRecord:
+def _create(connection: Connection, thread: ThreadRecord, ttl: ThreadTtl | None) -> ThreadRecord:
+    created = _insert(connection, thread, ttl)
+    if created is None:
+        raise ConflictError(f"thread {thread.thread_id} exists already")
+    return created
+
+
+def _insert(connection: Connection, thread: ThreadRecord, ttl: ThreadTtl | None) -> ThreadRecord | None:
     row = connection.execute(_CREATE[connection.dialect.name], values_of(thread)).one_or_none()
     if row is None:
-        raise ConflictError(f"thread {thread.thread_id} exists already")
-    return thread_from(row)
+        return None
+    created = thread_from(row)
+    if ttl is not None:
+        set_ttl(connection, created.thread_id, ttl, since=created.updated_at)
+    return created
 
 
-def _get_or_create(connection: Connection, thread: ThreadRecord) -> ThreadRecord:
+def _get_or_create(connection: Connection, thread: ThreadRecord, ttl: ThreadTtl | None) -> ThreadRecord:
+    if ttl is not None and (created := _insert(connection, thread, ttl)) is not None:
+        return created
     row = connection.execute(_GET_OR_CREATE[connection.dialect.name], values_of(thread)).one_or_none()
     if row is None:
         raise missing_thread(thread.thread_id)

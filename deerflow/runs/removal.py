@@ -20,10 +20,15 @@ RUNS_READ = 20
 async def remove_thread(thread_id: str, parts: RunParts) -> bool:
     """Remove rows, checkpoints and files of a thread without runs; whether it was there."""
     was_there = await parts.stores.threads.delete(thread_id)
+    await remove_leftovers(thread_id, parts)
+    return was_there
+
+
+async def remove_leftovers(thread_id: str, parts: RunParts) -> None:
+    """Remove checkpoints and files of a thread whose row is gone."""
     if parts.checkpointer is not None:
         await parts.checkpointer.adelete_thread(thread_id)
     await asyncio.to_thread(_remove_folder, parts, thread_id)
-    return was_there
 
 
 async def remove_run_with_its_traces(

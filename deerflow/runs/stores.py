@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from deerflow.runs.record import NewRunEvent, RunRecord, RunStatus, StoredRunEvent, ThreadRecord, ThreadStatus
+from deerflow.runs.thread_ttl import ThreadExpiry, ThreadTtl, TtlStrategy
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ class Admission:
 class ThreadStore(Protocol):
     """Threads. `user_id=None` in a call means: whoever owns it."""
 
-    async def create(self, thread: ThreadRecord) -> ThreadRecord:
-        """Insert; where the id exists: `ConflictError`."""
+    async def create(self, thread: ThreadRecord, *, ttl: ThreadTtl | None = None) -> ThreadRecord:
+        """Insert; where the id exists: `ConflictError`. Without `ttl` it lasts for ever."""
 
-    async def get_or_create(self, thread: ThreadRecord) -> ThreadRecord:
-        """Insert, or return what is there; another owner's id raises `NotFoundError`. Safe under races."""
+    async def get_or_create(self, thread: ThreadRecord, *, ttl: ThreadTtl | None = None) -> ThreadRecord:
+        """Insert, or return what is there, which lasts as long as before; another owner's id raises
+        `NotFoundError`. Safe under races."""
 
     async def get(self, thread_id: str, *, user_id: str | None = None) -> ThreadRecord | None: ...
 
@@ -52,16 +54,43 @@ class ThreadStore(Protocol):
     async def count(self, query: ThreadQuery) -> int: ...
 
     async def merge_metadata(
-        self, thread_id: str, metadata: Mapping[str, Any], *, only_absent: bool = False
+        self,
+        thread_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        only_absent: bool = False,
+        ttl: ThreadTtl | None = None,
     ) -> ThreadRecord:
-        """Merge the top-level keys atomically; with `only_absent` those that have a value keep it.
-        A missing thread raises `NotFoundError`."""
+        """Merge the top-level keys atomically; with `only_absent` those that have a value keep it. With `ttl`
+        the thread lasts so long from now on. A missing thread raises `NotFoundError`."""
 
     async def touch_state(self, thread_id: str, status: ThreadStatus | None = None) -> None:
         """Note that the thread's state changed now."""
 
     async def delete(self, thread_id: str) -> bool:
         """Remove the thread with its runs and events; whether it was there."""
+
+
+class ThreadTtlStore(Protocol):
+    """How long threads last; of one without a time to live nothing is known here."""
+
+    async def get(self, thread_id: str) -> ThreadExpiry | None: ...
+
+    async def due(self, now: datetime, limit: int) -> list[str]:
+        """The ids of threads that may have expired, or of which something is left, at most `limit`, those
+        first that are due for longest."""
+
+    async def expire(self, thread_id: str, now: datetime) -> TtlStrategy | None:
+        """In one transaction, see whether a thread has expired, and say what is to be done: with `delete` the
+        thread is gone with its runs and events, and what it left is to be removed. `None` where it is not
+        due, was changed, or has an active run. Of several callers one is told; unless it settles that, the
+        thread is due again after `SWEEP_PAUSE`."""
+
+    async def settle(self, thread_id: str, strategy: TtlStrategy, now: datetime) -> None:
+        """Note that it was done. With `keep_latest` the thread is due again after its time to live."""
+
+    async def postpone(self, thread_id: str, due_at: datetime) -> None:
+        """Let a thread be due at another moment."""
 
 
 class RunStore(Protocol):
@@ -172,6 +201,7 @@ class RunStores:
     """The stores of one database. Without `hosts` nobody else has a part in it."""
 
     threads: ThreadStore
+    ttls: ThreadTtlStore
     runs: RunStore
     events: RunEventStore
     hosts: HostStore | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from deerflow.cancellation import stop_task
 from deerflow.runs.presence import Presence
 from deerflow.runs.service import RunService
 from deerflow.runs.stores import HostStore
+from deerflow.runs.ticking import ticking
 
 logger = logging.getLogger(__name__)
 
@@ -35,34 +35,12 @@ async def watching(runs: RunService, presence: Presence) -> AsyncIterator[None]:
         return
     watch = Watch(runs, presence, presence.hosts)
     await watch.beat()
-    async with _ticking(watch.pause_seconds) as tick:
+    async with ticking(watch.pause_seconds, name="watch of runs") as tick:
         watcher = asyncio.create_task(watch.run(tick), name=f"watch of host {presence.host_id}")
         try:
             yield
         finally:
             await stop_task(watcher, grace_seconds=STOP_GRACE_SECONDS)
-
-
-@asynccontextmanager
-async def _ticking(pause_seconds: float) -> AsyncIterator[asyncio.Event]:
-    """An event that is set again and again, from a thread.
-
-    A timer that always waits in the event loop would keep cancelled ones behind it, and with their contexts
-    whatever the runs that they belonged to held.
-    """
-    loop, tick, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-
-    def beat() -> None:
-        while not over.wait(pause_seconds):
-            loop.call_soon_threadsafe(tick.set)
-
-    thread = threading.Thread(target=beat, name="watch of runs", daemon=True)
-    thread.start()
-    try:
-        yield tick
-    finally:
-        over.set()
-        await asyncio.to_thread(thread.join)
 
 
 class Watch:

@@ -198,6 +198,11 @@ async def _threads(script: Play) -> None:
     await step("threads.copy: unknown", client.copy(UNKNOWN_ID))
     await step("threads.prune", client.prune([OWN_ID, UNKNOWN_ID]))
     await step("threads.delete: pruned", client.delete(OWN_ID))
+    lasting = await step("threads.create: with ttl", client.create(ttl=60))
+    lasting_id = script.name("thread with a ttl", lasting["thread_id"])
+    keep_latest = {"ttl": 120, "strategy": "keep_latest"}
+    await step("threads.update: with ttl", client.update(lasting_id, metadata={}, ttl=keep_latest))
+    await step("threads.get: with ttl", client.get(lasting_id, include=["ttl"]))
 
 
 async def _slow_run(script: Play, thread_id: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import uuid4
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deerflow.errors import ConflictError, DeerFlowError, NotFoundError
+from deerflow.errors import ConflictError, DeerFlowError, InvalidRequestError, NotFoundError
 from deerflow.gateway.answers import MERGED, Pruned, Thread, ThreadPart, answers, failures
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.json_requests import GatewayRoute
@@ -19,7 +19,7 @@ from deerflow.gateway.pages import PAGE_HEADERS, page_headers
 from deerflow.gateway.parameters import ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import extracted, selected
-from deerflow.gateway.shapes import thread_json
+from deerflow.gateway.shapes import thread_json, ttl_json
 from deerflow.gateway.thread_bodies import (
     PruneBody,
     ThreadBody,
@@ -34,10 +34,12 @@ from deerflow.runs.record import ThreadRecord
 from deerflow.runs.request import checked_id
 from deerflow.runs.serialize import to_json_value
 from deerflow.runs.stores import ThreadQuery
+from deerflow.runs.thread_ttl import ThreadTtl
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads")
 
 _STATE_FIELDS = {"values", "interrupts"}
+_INCLUDE = "What else to say of the thread, separated by commas; there is `ttl`."
 
 
 @router.post("", responses=answers(Thread, 404, 409))
@@ -47,9 +49,9 @@ async def create(request: Request, body: ThreadBody) -> Response:
     thread_id = str(uuid4()) if body.thread_id is None else checked_id(body.thread_id, "thread_id")
     thread = ThreadRecord(thread_id, user_id=owner_of(request), metadata=body.metadata or {})
     if body.if_exists == "do_nothing":
-        thread = await _get_or_create(request, thread)
+        thread = await _get_or_create(request, thread, body.thread_ttl())
         return JsonResponse(thread_json(thread, await host.states.read(thread)))
-    thread = await host.database.stores.threads.create(thread)
+    thread = await host.database.stores.threads.create(thread, ttl=body.thread_ttl())
     if not body.supersteps:
         return JsonResponse(thread_json(thread))
     try:
@@ -57,7 +59,7 @@ async def create(request: Request, body: ThreadBody) -> Response:
     except DeerFlowError:
         await host.runs.remove(thread_id)
         raise
-    return await get(request, thread_id)
+    return await get(request, thread_id, include=None)
 
 
 @router.post("/search", responses=answers(list[ThreadPart], headers=PAGE_HEADERS))
@@ -104,18 +106,26 @@ async def prune(request: Request, body: PruneBody) -> Response:
 
 
 @router.get("/{thread_id}", responses=answers(Thread, 404))
-async def get(request: Request, thread_id: ThreadId) -> Response:
+async def get(
+    request: Request, thread_id: ThreadId, include: Annotated[str | None, Query(description=_INCLUDE)] = None
+) -> Response:
     """One thread with its newest state."""
-    thread = await thread_of(request, thread_id)
-    return JsonResponse(thread_json(thread, await host_of(request).states.read(thread)))
+    with_ttl = _wants_ttl(include)
+    thread, host = await thread_of(request, thread_id), host_of(request)
+    found = thread_json(thread, await host.states.read(thread))
+    if with_ttl and (expiry := await host.database.stores.ttls.get(thread.thread_id)) is not None:
+        found["ttl"] = ttl_json(expiry)
+    return JsonResponse(found)
 
 
 @router.patch("/{thread_id}", responses=answers(Thread, 404) | MERGED)
 async def patch(request: Request, thread_id: ThreadId, body: ThreadPatchBody) -> Response:
-    """Merge metadata; with `Prefer: return=minimal` nothing comes back."""
+    """Merge metadata, and say how long it is to last; with `Prefer: return=minimal` nothing comes back."""
     host = host_of(request)
     thread = await thread_of(request, thread_id)
-    thread = await host.database.stores.threads.merge_metadata(thread.thread_id, body.metadata or {})
+    thread = await host.database.stores.threads.merge_metadata(
+        thread.thread_id, body.metadata or {}, ttl=body.thread_ttl()
+    )
     if request.headers.get("prefer") == "return=minimal":
         return Response(status_code=204)
     return JsonResponse(thread_json(thread, await host.states.read(thread)))
@@ -154,8 +164,15 @@ async def _pruned(host: Host, thread: ThreadRecord, strategy: Literal["delete", 
     return True
 
 
-async def _get_or_create(request: Request, thread: ThreadRecord) -> ThreadRecord:
+def _wants_ttl(include: str | None) -> bool:
+    names = {name.strip() for name in (include or "").split(",")} - {""}
+    if unknown := names - {"ttl"}:
+        raise InvalidRequestError(f"include: {min(unknown)!r} is not known; allowed: 'ttl'")
+    return bool(names)
+
+
+async def _get_or_create(request: Request, thread: ThreadRecord, ttl: ThreadTtl | None) -> ThreadRecord:
     try:
-        return await host_of(request).database.stores.threads.get_or_create(thread)
+        return await host_of(request).database.stores.threads.get_or_create(thread, ttl=ttl)
     except NotFoundError:  # it is somebody else's, which only administrators may see
         return await thread_of(request, thread.thread_id)
