@@ -22,7 +22,7 @@ from deerflow.agents.authorship import is_summary
 from deerflow.host import Host, HostOptions
 from deerflow.runs.active import ActiveRun
 
-MODES = ("values", "messages-tuple", "custom", "updates")
+MODES = ("values", "messages-tuple", "custom", "updates", "events")
 TITLES = {"title": {"model_name": "helper"}}
 SHORT = {
     "summarization": {
@@ -116,7 +116,7 @@ async def test_model_names_the_thread_once_within_the_run_and_unseen(tmp_path: P
         assert await title_of(host, run) == "A friendly greeting"
         (call,) = observed.calls
         assert (call.kind, call.store_id, call.request.model_name) == ("title", run.run_id, "helper")
-        assert "friendly" not in await shown(run, "values", "messages", "updates", "custom")
+        assert "friendly" not in await shown(run, "values", "messages", "updates", "custom", "events")
         await finished(host, "more", thread_id=run.thread_id)
     assert len(observed.calls) == 1
 
@@ -260,7 +260,7 @@ async def test_subagent_summarises_with_its_own_store_and_keeps_its_answer(tmp_p
         await until(lambda: observed.compactions)
     assert {call.store_id for call in observed.of("summarization")} == {"call-1"}
     assert answer(run) == "it said: Task Succeeded. Result: the findings"
-    assert "gist" not in await shown(run, "messages", "custom")
+    assert "gist" not in await shown(run, "messages", "custom", "events")
 
 
 async def test_run_stopped_in_the_middle_of_a_summary_is_told_once(tmp_path: Path) -> None:
