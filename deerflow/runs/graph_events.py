@@ -1,8 +1,8 @@
 """The stream mode `events`: what a graph, its nodes, chat models and tools begin with, stream and end with.
 
-The form is that of LangChain's `astream_events`, but nothing is shown that `values`, `updates` and `messages` do
-not show: of states the visible part, of prompts the messages that the state holds, of tools what the model asked
-and what the state got. What else runs inside is nobody's to see, and neither are chat models tagged `nostream`.
+The form is that of LangChain's `astream_events`, but nothing is shown that `values`, `updates` and `messages`
+do not show: of states the visible part, of prompts the messages that the state holds, of tools what the model
+asked and what the state got. What else runs inside is nobody's to see, and no chat model tagged `nostream`.
 """
 
 from __future__ import annotations
