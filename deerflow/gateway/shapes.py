@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from deerflow.runs.ending import was_stopped
-from deerflow.runs.record import RunRecord, ThreadRecord
+from deerflow.runs.record import RunRecord, RunStatus, ThreadRecord
 from deerflow.runs.request import ASSISTANT_ID, GRAPH_ID
 from deerflow.runs.thread_ttl import ThreadExpiry
 
@@ -55,6 +55,11 @@ def run_json(run: RunRecord) -> Json:
         "cancel_reason": run.stop_reason if was_stopped(run.status, run.stop_reason) else None,
         "error": run.error,
     }
+
+
+def new_run_json(run: RunRecord) -> Json:
+    """A run as it was asked for: `pending`, as LangGraph's server answers also where it begins at once."""
+    return {**run_json(run), "status": RunStatus.PENDING}
 
 
 def state_json(state: StateSnapshot) -> Json:

@@ -30,7 +30,7 @@ async def test_background_run_is_recorded_and_found(tmp_path: Path) -> None:
         run = response.json()
         path = f"/threads/{thread_id}/runs/{run['run_id']}"
         assert response.headers["content-location"] == path
-        assert (run["status"], run["multitask_strategy"]) == ("running", "enqueue")
+        assert (run["status"], run["multitask_strategy"]) == ("pending", "enqueue")
         assert (run["assistant_id"], run["metadata"]["mine"]) == (ASSISTANT_ID, 1)
         assert run["kwargs"]["stream_mode"] == ["values", "updates"]
         assert answer((await client.get(f"{path}/join")).json()) == "echo: hello"

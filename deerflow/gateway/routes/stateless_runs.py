@@ -21,7 +21,7 @@ from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.routes.thread_runs import STOP_REASONS, CancelAction, created
 from deerflow.gateway.run_bodies import StatelessRunBody, run_request
-from deerflow.gateway.shapes import run_json
+from deerflow.gateway.shapes import new_run_json
 from deerflow.gateway.webhook_addresses import check_webhook
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import checked_id
@@ -51,7 +51,7 @@ async def create_batch(
 ) -> Response:
     """Start several runs in the background."""
     runs = [await _start(request, body) for body in bodies]
-    return JsonResponse([run_json(run.record) for run in runs])
+    return JsonResponse([new_run_json(run.record) for run in runs])
 
 
 @router.post("/stream", response_class=Response, responses=streamed(EVENT_STREAM, 400, 404))

@@ -37,7 +37,7 @@ from deerflow.gateway.parameters import RunId, ThreadId, listed_modes
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.gateway.selection import selected
-from deerflow.gateway.shapes import run_json
+from deerflow.gateway.shapes import new_run_json, run_json
 from deerflow.gateway.sse import parse_last_event_id
 from deerflow.gateway.webhook_addresses import check_webhook
 from deerflow.runs.active import ActiveRun
@@ -155,7 +155,7 @@ async def cancel(
 def created(run: ActiveRun) -> JsonResponse:
     """A run that was started in the background, and where to find it."""
     location = locations(run, "stream")["Content-Location"]
-    return JsonResponse(run_json(run.record), headers={"Content-Location": location})
+    return JsonResponse(new_run_json(run.record), headers={"Content-Location": location})
 
 
 def _check_was_stopped(run: AnyRun, action: CancelAction) -> None:
