@@ -47,8 +47,7 @@ class TtlBody(_Body):
     @model_validator(mode="before")
     @classmethod
     def _wrapped(cls, value: Any) -> Any:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return {"ttl": value} if is_number else value
+        return {"ttl": value} if isinstance(value, int | float) else value
 
     def thread_ttl(self) -> ThreadTtl:
         """The same in the host's form."""

@@ -90,6 +90,11 @@ async function threads() {
   await step("threads.copy: unknown", all.copy(UNKNOWN_ID));
   await step("threads.prune", all.prune([OWN_ID, UNKNOWN_ID]));
   await step("threads.delete: pruned", all.delete(OWN_ID));
+  const lasting = await step("threads.create: with ttl", all.create({ ttl: 60 }));
+  names[lasting.thread_id] = "thread with a ttl";
+  const keepLatest = { ttl: 120, strategy: "keep_latest" };
+  await step("threads.update: with ttl", all.update(lasting.thread_id, { metadata: {}, ttl: keepLatest }));
+  await step("threads.get: with ttl", all.get(lasting.thread_id, { include: ["ttl"] }));
 }
 
 async function states() {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -232,6 +232,25 @@ async def test_a_host_sweeps_at_its_start_and_again_and_again(
         for _ in range(2):
             thread = await host.database.stores.threads.create(new_thread(None), ttl=at_once)
             await until(lambda thread=thread: gone(host, thread))
+
+
+async def test_a_host_sweeps_once_at_each_tick(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, tick = [], asyncio.Event()
+
+    async def swept(now: datetime) -> None:
+        moments.append(now)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(host.sweep, "sweep", swept)
+    sweeper = asyncio.create_task(host.sweep.run(tick))  # the host's own waits for a minute
+    counts = []
+    for _ in range(3):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        counts.append(len(moments))
+        tick.set()
+    sweeper.cancel()
+    assert counts == [1, 2, 3]
 
 
 @pytest.mark.parametrize("strategy", ["delete", "keep_latest"])

@@ -39,7 +39,7 @@ from deerflow.runs.thread_ttl import ThreadTtl
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads")
 
 _STATE_FIELDS = {"values", "interrupts"}
-_INCLUDE = "What else to say of the thread, separated by commas; there is `ttl`."
+_INCLUDE = Query(description="What else to say of the thread, one by one or with commas; there is `ttl`.")
 
 
 @router.post("", responses=answers(Thread, 404, 409))
@@ -107,7 +107,7 @@ async def prune(request: Request, body: PruneBody) -> Response:
 
 @router.get("/{thread_id}", responses=answers(Thread, 404))
 async def get(
-    request: Request, thread_id: ThreadId, include: Annotated[str | None, Query(description=_INCLUDE)] = None
+    request: Request, thread_id: ThreadId, include: Annotated[list[str] | None, _INCLUDE] = None
 ) -> Response:
     """One thread with its newest state."""
     with_ttl = _wants_ttl(include)
@@ -164,8 +164,8 @@ async def _pruned(host: Host, thread: ThreadRecord, strategy: Literal["delete", 
     return True
 
 
-def _wants_ttl(include: str | None) -> bool:
-    names = {name.strip() for name in (include or "").split(",")} - {""}
+def _wants_ttl(include: list[str] | None) -> bool:
+    names = {name.strip() for name in ",".join(include or ()).split(",")} - {""}
     if unknown := names - {"ttl"}:
         raise InvalidRequestError(f"include: {min(unknown)!r} is not known; allowed: 'ttl'")
     return bool(names)
