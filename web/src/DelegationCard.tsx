@@ -1,5 +1,5 @@
 import type { Delegation } from "./delegations";
-import { Prose, textOf, type ToolResult } from "./Messages";
+import { Prose, textOf, type ToolResult } from "./Prose";
 
 interface Props {
   args: unknown;

@@ -1,9 +1,8 @@
 import type { Message } from "@langchain/langgraph-sdk";
-import { memo, useEffect, useLayoutEffect, useRef } from "react";
-import Markdown from "react-markdown";
-import remarkGfm from "remark-gfm";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { DelegationCard } from "./DelegationCard";
 import type { Delegations } from "./delegations";
+import { Prose, textOf, type ToolResult } from "./Prose";
 
 interface Props {
   messages: Message[];
@@ -13,7 +12,6 @@ interface Props {
   hasProblem: boolean;
 }
 
-export type ToolResult = Extract<Message, { type: "tool" }>;
 type ToolCall = { id?: string; name: string; args: unknown };
 
 const NEAR_THE_END_PIXELS = 120;
@@ -108,24 +106,6 @@ function MessageView({ message, results, delegations, isLoading }: MessageProps)
   );
 }
 
-export const Prose = memo(function Prose({ text }: { text: string }) {
-  return (
-    <div className="prose">
-      <Markdown remarkPlugins={[remarkGfm]} components={{ img: ({ alt }) => <>{alt}</>, a: OutsideLink }}>
-        {text}
-      </Markdown>
-    </div>
-  );
-});
-
-function OutsideLink({ href, children }: React.ComponentProps<"a">) {
-  return (
-    <a href={href} target="_blank" rel="noopener noreferrer">
-      {children}
-    </a>
-  );
-}
-
 function ToolCallView({ call, result }: { call: ToolCall; result: ToolResult | undefined }) {
   const outcome = result === undefined ? "" : result.status === "error" ? "failed" : "done";
   return (
@@ -137,10 +117,4 @@ function ToolCallView({ call, result }: { call: ToolCall; result: ToolResult | u
       {result && <pre>{textOf(result)}</pre>}
     </details>
   );
-}
-
-export function textOf(message: Message): string {
-  const { content } = message;
-  if (typeof content === "string") return content;
-  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
 }
