@@ -343,26 +343,27 @@ def test_runs_of_the_first_release_come_to_have_no_host(lasting_config: AppConfi
         assert "run_hosts" not in inspect(connection).get_table_names()
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
-async def test_threads_of_earlier_releases_last_for_ever_and_may_come_to_expire(
-    lasting_config: AppConfig, revision: str
+async def test_threads_of_every_earlier_release_last_for_ever_and_may_come_to_expire(
+    lasting_config: AppConfig,
 ) -> None:
     location = locate_database(lasting_config)
     if location.path is not None:
         prepare_sqlite_file(location.path)
-    with connected(lasting_config) as engine, engine.begin() as connection:
-        command.upgrade(alembic_config(connection), revision)
-        connection.execute(text(OLD_THREAD))
-    assert upgrade_database(location) == (revision, HEAD_REVISION)
-    async with open_database(lasting_config) as database:
-        threads, ttls = database.stores.threads, database.stores.ttls
-        assert await ttls.get("t") is None
-        changed = await threads.merge_metadata("t", {}, ttl=ThreadTtl(60))
-        assert await ttls.get("t") == ThreadExpiry(ThreadTtl(60), changed.updated_at + timedelta(hours=1))
-    with connected(lasting_config) as engine, engine.begin() as connection:
-        command.downgrade(alembic_config(connection), revision)
-        assert "thread_ttls" not in inspect(connection).get_table_names()
-        assert connection.execute(text("SELECT thread_id FROM threads")).scalars().all() == ["t"]
+    for revision in ("0001", "0002", "0003", "0004"):
+        with connected(lasting_config) as engine, engine.begin() as connection:
+            command.upgrade(alembic_config(connection), revision)
+            connection.execute(text(OLD_THREAD))
+        assert upgrade_database(location) == (revision, HEAD_REVISION)
+        async with open_database(lasting_config) as database:
+            threads, ttls = database.stores.threads, database.stores.ttls
+            assert await ttls.get("t") is None
+            changed = await threads.merge_metadata("t", {}, ttl=ThreadTtl(60))
+            expiry = ThreadExpiry(ThreadTtl(60), changed.updated_at + timedelta(hours=1))
+            assert await ttls.get("t") == expiry
+        with connected(lasting_config) as engine, engine.begin() as connection:
+            command.downgrade(alembic_config(connection), revision)
+            assert not {"thread_ttls", "thread_leftovers"} & set(inspect(connection).get_table_names())
+            assert connection.execute(text("DELETE FROM threads")).rowcount == 1
 
 
 @pytest.mark.parametrize("broken", ["raise RuntimeError('no')", "op.execute('DROP TABLE nowhere')"])

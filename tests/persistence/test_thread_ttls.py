@@ -170,7 +170,7 @@ async def test_a_thread_whose_history_alone_expires_stays(database: Database) ->
 @pytest.mark.parametrize("strategy", ["delete", "keep_latest"])
 async def test_of_two_hosts_one_is_told(lasting_config: AppConfig, strategy: Any) -> None:
     async with open_database(lasting_config) as first, open_database(lasting_config) as second:
-        for _ in range(5):
+        for _ in range(3):
             thread = await first.stores.threads.create(new_thread(), ttl=ThreadTtl(60, strategy))
             told = await asyncio.gather(
                 *(each.stores.ttls.expire(thread.thread_id, end_of(thread)) for each in (first, second) * 3)
@@ -182,7 +182,7 @@ async def test_a_run_that_comes_in_that_moment_keeps_its_thread_or_finds_none(
     lasting_config: AppConfig,
 ) -> None:
     async with open_database(lasting_config) as first, open_database(lasting_config) as second:
-        for turn in range(10):
+        for turn in range(6):
             thread = await lasting_an_hour(first)
             run, late = new_run(thread), end_of(thread) + timedelta(days=1)
             both = [second.stores.runs.create(run), first.stores.ttls.expire(thread.thread_id, late)]
