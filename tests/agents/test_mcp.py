@@ -18,7 +18,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from support.extensions import installed
 from support.hosts import answer, delegation, finished, scripted_host, start
-from support.mcp_servers import HttpServer, free_port, http_server, stdio
+from support.mcp_servers import HttpServer, http_server, stdio
+from support.ports import free_port
 
 from deerflow.agents.mcp import life, open_mcp_tools
 from deerflow.agents.mcp import servers as mcp_servers

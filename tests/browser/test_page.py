@@ -14,9 +14,10 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from support.browser import Person
-from support.gateway_process import GatewayProcess, free_port, gateway_process
+from support.gateway_process import GatewayProcess, gateway_process
 from support.gateways import ASKING
 from support.hosts import delegation
+from support.ports import free_port
 
 LONG = " ".join(f"word{number}" for number in range(60))
 PASSWORD = "correct horse battery"

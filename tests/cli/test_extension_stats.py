@@ -18,9 +18,9 @@ import pytest
 from click.testing import CliRunner
 from deerflow_extension_api import ExtensionRegistry, TaskLifecycleContributor
 from fastapi import FastAPI
-from support.gateway_process import free_port
 from support.gateways import RunningServer, said
 from support.hosts import scripted_config
+from support.ports import free_port
 from support.server_thread import server_thread
 from support.users import users_app
 

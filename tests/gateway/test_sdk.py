@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
 from support.gateways import ASKING, FAILING, SLOW, UNKNOWN_ID
 from support.hosts import DELEGATE_TWICE
+from support.ports import free_port
 
 ASSISTANT = "lead_agent"
 _SERVE = "import sys; from deerflow.gateway.serve import serve; serve(sys.argv[1], port=int(sys.argv[2]))"
@@ -43,8 +43,7 @@ class Process:
         config = {"models": [model], "shutdown": {"drain_seconds": 0.2}}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.popen: subprocess.Popen[str]
 

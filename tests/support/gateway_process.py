@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from typing import Any
 
 import httpx
 import yaml
+
+from support.ports import free_port
 
 _SERVE = (str(Path(sys.executable).with_name("deerflow")), "serve")
 
@@ -70,13 +71,6 @@ def gateway_process(
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_up(gateway: GatewayProcess, timeout_seconds: float = 60.0) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from typing import Any
 
 import httpx
 import yaml
+
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 _QUIET = {
@@ -53,9 +54,7 @@ def langgraph_dev(
         description = {"dependencies": [str(ROOT)], "graphs": {"lead_agent": graph}}
     (folder / "langgraph.json").write_text(json.dumps(description))
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload"]
     log_path = folder / "server.log"
     with log_path.open("wb") as log:

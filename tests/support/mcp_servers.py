@@ -12,6 +12,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from support.ports import free_port
+
 PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 
 
@@ -51,13 +53,6 @@ def http_server(port: int | None = None) -> Iterator[HttpServer]:
         yield server
     finally:
         server.stop()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from support.gateway_process import free_port
+from support.ports import free_port
 
 PASSWORD = "geheim-9f2c"
 

@@ -22,8 +22,8 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support.gateway_process import free_port
 from support.hosts import answer, finished, scripted_host
+from support.ports import free_port
 from support.spans import TRACED, Spans, keep_spans
 
 from deerflow.errors import ConfigError
