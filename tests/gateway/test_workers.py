@@ -156,12 +156,19 @@ def joined(path: str) -> Any:
     raise AssertionError(f"no worker told what became of {path}")
 
 
+def checkpointed(postgres_url: str) -> int:
+    """How many threads have a checkpoint."""
+    with psycopg.connect(postgres_url) as connection:
+        return len(connection.execute("SELECT DISTINCT thread_id FROM checkpoints").fetchall())
+
+
 @pytest.mark.postgres
 @pytest.mark.redis
 def test_runs_of_a_dead_worker_go_on_and_all_drain_together(
     gateway: GatewayProcess, tmp_path: Path, postgres_url: str
 ) -> None:
     paths = [start(gateway, f"steady {number}") for number in range(6)]
+    wait_until(lambda: checkpointed(postgres_url) == len(paths))  # a run without a checkpoint cannot go on
     dead = min(pids(tmp_path, "started"))
     os.kill(dead, signal.SIGKILL)
     assert [answer(joined(path)) for path in paths] == ["in time"] * 6
