@@ -17,7 +17,7 @@ from deerflow.extensions.snapshot import LoadedExtensions
 MAX_PENDING_OBSERVATIONS: Final = 1000
 
 _SHUTTING_DOWN: Final = (
-    "Extension observations are no longer accepted during shutdown; %s and later ones are dropped"
+    "Observations of extensions are no longer accepted during shutdown; %s and later ones are dropped"
 )
 _FULL: Final = (
     f"{MAX_PENDING_OBSERVATIONS} extension observations are pending; "

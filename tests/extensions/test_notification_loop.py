@@ -13,6 +13,7 @@ from deerflow_extension_api import CompactionEvent, ExtensionData
 
 from deerflow.extensions import LoadedExtensions, NotificationLoop, notification_loop, notify_compaction
 from deerflow.extensions.dispatch import Notification
+from deerflow.testing.problem_log import ProblemLog
 
 EVENT = CompactionEvent("summarization", "1", ("a",), "b", 1, 2)
 register = notification_loop.register_notification_loop
@@ -182,9 +183,16 @@ async def test_late_observations_are_dropped_with_one_line(
     assert len(early.seen) == 1
     assert late.seen == []
     assert messages(caplog) == [
-        "Extension observations are no longer accepted during shutdown; "
+        "Observations of extensions are no longer accepted during shutdown; "
         "on_context_compacted for one compaction and later ones are dropped"
     ]
+
+
+async def test_what_is_dropped_at_the_end_is_no_extensions_problem(serving: NotificationLoop) -> None:
+    serving.stop_accepting()
+    with ProblemLog() as problems:
+        notify_compaction(observed_by(Observer()), EVENT)
+    assert problems.lines == ()
 
 
 async def test_drain_gives_up_at_its_timeout(
