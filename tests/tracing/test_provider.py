@@ -186,8 +186,12 @@ async def test_a_collector_that_is_away_disturbs_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     async with scripted_host(tmp_path, tracing={**TRACED, "flush_seconds": 0.5}) as host:
         assert answer(await finished(host, "hello")) == "echo: hello"
+    # It tries again for as long as it may, and would say so in the log of the next test.
+    for thread in [thread for thread in threading.enumerate() if thread.name == "deerflow-tracing"]:
+        await asyncio.to_thread(thread.join, 30)
 
 
 async def test_an_exporter_that_hangs_holds_up_the_end_no_longer_than_allowed(
