@@ -33,7 +33,8 @@ def client_folder() -> Path:
 
 def run_script(folder: Path, name: str, *arguments: str) -> Any:
     """Run a script of tests/js on the installed client; what it printed, as JSON."""
-    shutil.copy(SCRIPTS / name, folder / name)
+    fresh = Path(shutil.copy(SCRIPTS / name, folder / f"{name}.{os.getpid()}"))
+    fresh.replace(folder / name)  # at once: another process may be running it
     done = subprocess.run(
         ["node", name, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
     )
