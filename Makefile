@@ -17,8 +17,12 @@ $(STAMP): pyproject.toml extension_api/pyproject.toml examples/tool_call_counter
 demo: setup
 	$(BIN)/deerflow demo README.md ARCHITECTURE.md
 
+# In as many processes as tests/conftest.py says; `python -m pytest` runs in one, for some tests and for debuggers.
+# What a process compiles those that tests start need not compile again. The stacks of a test that hangs are shown
+# before its process is ended.
+test: export PYTHONDONTWRITEBYTECODE =
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --override-ini faulthandler_timeout=290
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

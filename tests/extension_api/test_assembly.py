@@ -150,7 +150,7 @@ def test_the_order_of_tools_deferred_names_and_skills_does_not_count(
         (Hostile(a=1), Hostile(b=2), {}),
         ("\ud800", "\ud800", "\ud801"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,  # steady: the processes of one test run have to agree on them
 )
 def test_a_policy_value_that_json_cannot_hold_still_has_a_steady_fingerprint(
     value: Any, equal: Any, different: Any

@@ -86,6 +86,7 @@ def _naming(given: Any, things: dict[str, str]) -> Any:
 
 # The generators are older than hypothesis.
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Overriding standard format:hypothesis.errors.HypothesisWarning")
 @pytest.mark.parametrize("operation", _operations(), ids=lambda operation: operation.label)
 def test_server_answers_as_its_document_says(
     operation: Any, server: RunningServer, things: dict[str, str]

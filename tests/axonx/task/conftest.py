@@ -18,9 +18,9 @@ def records(tmp_path: Path) -> TaskRecords:
     return TaskRecords(tmp_path / "workspace")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dask_cluster() -> Iterator[RunningCluster]:
-    """Two Dask workers for two Tasks each."""
+    """Two Dask workers for two Tasks each; not for longer, as they are busy even without a Task."""
     with running_cluster(workers=2, threads=2) as cluster:
         yield cluster
 
