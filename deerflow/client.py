@@ -22,7 +22,7 @@ from deerflow.host import Host, HostOptions, open_host
 from deerflow.loop_thread import LoopClosedError, LoopThread
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.answers import check_answer
-from deerflow.runs.event_log import RunEvent
+from deerflow.runs.events.log import RunEvent
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import RunRequest
 

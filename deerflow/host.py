@@ -36,13 +36,13 @@ from deerflow.persistence import (
 )
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.checkpoint_gate import CheckpointGate
+from deerflow.runs.hosts.presence import open_presence
+from deerflow.runs.hosts.watch import watching
 from deerflow.runs.memory import MemoryService
 from deerflow.runs.parts import RunParts
-from deerflow.runs.presence import open_presence
 from deerflow.runs.service import RunService
 from deerflow.runs.sweep import ThreadSweep, sweeping
 from deerflow.runs.thread_states import ThreadStates
-from deerflow.runs.watch import watching
 from deerflow.streams import open_relay
 from deerflow.tracing import open_tracing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deerflow.gateway.serve import DEFAULT_HOST, DEFAULT_PORT, serve
+from deerflow.gateway.process.serve import DEFAULT_HOST, DEFAULT_PORT, serve
 
 
 @click.command(short_help="Serve the Gateway.")

@@ -28,6 +28,7 @@ from deerflow.gateway.incoming_trace import IncomingTrace
 from deerflow.gateway.metrics import Metrics
 from deerflow.gateway.openapi import GatewayApp
 from deerflow.gateway.pages import PAGE_HEADERS
+from deerflow.gateway.process.settled_heap import settled_heap
 from deerflow.gateway.request_ids import REQUEST_ID_HEADER, RequestIds
 from deerflow.gateway.routes import (
     assistants,
@@ -42,9 +43,8 @@ from deerflow.gateway.routes import (
     thread_stream,
     threads,
 )
-from deerflow.gateway.settled_heap import settled_heap
 from deerflow.gateway.web_page import page_router, public_page_paths
-from deerflow.gateway.webhooks import Webhooks, open_webhooks
+from deerflow.gateway.webhooks.delivery import Webhooks, open_webhooks
 from deerflow.host import HostOptions, open_host
 from deerflow.runs.active import ActiveRun
 from deerflow.tracing import incoming_trace

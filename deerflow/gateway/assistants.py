@@ -11,8 +11,8 @@ from starlette.requests import Request
 from deerflow.config import RequestOptions
 from deerflow.config.request import parse_request_options
 from deerflow.errors import InvalidRequestError, NotFoundError
+from deerflow.gateway.bodies.options import without_reserved
 from deerflow.gateway.current import host_of, visible_to
-from deerflow.gateway.options import without_reserved
 from deerflow.host import Host
 from deerflow.persistence import Assistants
 from deerflow.persistence.assistants import AssistantRecord

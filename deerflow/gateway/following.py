@@ -17,9 +17,9 @@ from deerflow.gateway.responses import JsonResponse, LastingResponse
 from deerflow.gateway.results import result_chunks, result_of, result_of_record, result_of_removed
 from deerflow.gateway.shapes import interrupt_json
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.event_log import EventReader
-from deerflow.runs.foreign import ForeignReader
-from deerflow.runs.left import LeftRun
+from deerflow.runs.events.log import EventReader
+from deerflow.runs.hosts.foreign import ForeignReader
+from deerflow.runs.hosts.left import LeftRun
 from deerflow.runs.recent import EndedRun
 from deerflow.runs.record import ACTIVE_STATUSES, RunRecord
 from deerflow.runs.request import checked_id

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Collection
 
 from starlette.exceptions import HTTPException
 
-from deerflow.runs.event_log import EventReader, RunEvent
-from deerflow.runs.foreign import ForeignReader
+from deerflow.runs.events.log import EventReader, RunEvent
+from deerflow.runs.hosts.foreign import ForeignReader
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -14,7 +14,7 @@ from deerflow.agents.run_scope import RunScope
 from deerflow.config.request import RequestOptions
 from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.runs.ending import Ending
-from deerflow.runs.event_log import EventLog
+from deerflow.runs.events.log import EventLog
 from deerflow.runs.record import NewRunEvent, RunRecord, RunStatus, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
 from deerflow.runs.request import RunRequest

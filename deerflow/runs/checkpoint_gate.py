@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from deerflow.runs.presence import Presence
+from deerflow.runs.hosts.presence import Presence
 from deerflow.runs.record import RunClosedError
 
 MAX_CLOSED: Final = 10_000

@@ -19,14 +19,14 @@ from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.extensions.policy import lead_policy
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import Ending, completed, ending_of
+from deerflow.runs.events.frames import FrameWriter
+from deerflow.runs.events.graph_events import GraphEvents
 from deerflow.runs.finish import finish
-from deerflow.runs.frames import FrameWriter
 from deerflow.runs.goal import Pursuit
-from deerflow.runs.graph_events import GraphEvents
 from deerflow.runs.graph_input import GraphInput, first_input, prompted
+from deerflow.runs.hosts.recovery import check_can_go_on, input_to_go_on
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import RunStatus, StopRequestedError, ThreadBusyError
-from deerflow.runs.recovery import check_can_go_on, input_to_go_on
 from deerflow.runs.resuming import check_somebody_waits
 from deerflow.runs.subagent_edges import tell_subagent_edges
 from deerflow.runs.title import begin_naming

@@ -15,9 +15,9 @@ from deerflow.config.schema import AppConfig
 from deerflow.extensions import LoadedExtensions, get_loaded_extensions
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.checkpoint_gate import CheckpointGate
+from deerflow.runs.hosts.presence import Presence
+from deerflow.runs.hosts.relay import EventRelay
 from deerflow.runs.memory import MemoryService
-from deerflow.runs.presence import Presence
-from deerflow.runs.relay import EventRelay
 from deerflow.runs.stores import RunStores
 
 RollBack = Callable[[str, str, CheckpointTuple | None], Awaitable[None]]

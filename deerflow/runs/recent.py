@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from deerflow.runs.ending import Ending
-from deerflow.runs.event_log import EventLog
+from deerflow.runs.events.log import EventLog
 from deerflow.runs.record import utc_now
 
 KEPT_RUNS: Final = 256

@@ -14,22 +14,22 @@ from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.log_ids import bearing_log_ids
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.elsewhere import Elsewhere, end_stray
 from deerflow.runs.ending import ROLLBACK, Ending
-from deerflow.runs.event_budget import EventBudget
-from deerflow.runs.event_log import EventLog
+from deerflow.runs.events.budget import EventBudget
+from deerflow.runs.events.log import EventLog
 from deerflow.runs.execute import supervise
 from deerflow.runs.finish import save_ending
-from deerflow.runs.foreign import Followers, ForeignReader
+from deerflow.runs.hosts.elsewhere import Elsewhere, end_stray
+from deerflow.runs.hosts.foreign import Followers, ForeignReader
+from deerflow.runs.hosts.left import LeftRun, decode_left, encode_left
+from deerflow.runs.hosts.recovery import recover
+from deerflow.runs.hosts.relay import RelayError
 from deerflow.runs.lanes import ThreadLanes
-from deerflow.runs.left import LeftRun, decode_left, encode_left
 from deerflow.runs.notices import ThreadNotices
 from deerflow.runs.parts import RunParts
 from deerflow.runs.recent import EndedRun, RecentRuns
 from deerflow.runs.record import HOST_LOST, RunRecord, ThreadRecord
 from deerflow.runs.recorder import EventRecorder
-from deerflow.runs.recovery import recover
-from deerflow.runs.relay import RelayError
 from deerflow.runs.removal import remove_thread
 from deerflow.runs.request import RunRequest, checked_id
 from deerflow.runs.request_record import record_of

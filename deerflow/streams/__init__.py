@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from deerflow.config.storage import StreamConfig
 from deerflow.errors import ConfigError
-from deerflow.runs.relay import EventRelay
+from deerflow.runs.hosts.relay import EventRelay
 
 __all__ = ["open_relay"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from deerflow.runs.event_log import BATCH_BYTES, EventLog, EventReader, RunEvent
+from deerflow.runs.events.log import BATCH_BYTES, EventLog, EventReader, RunEvent
 from deerflow.runs.recent import KEPT_BYTES, KEPT_RUNS, KEPT_SECONDS
 from deerflow.streams.outages import Outages
 

@@ -22,8 +22,8 @@ from redis.exceptions import MaxConnectionsError, RedisError
 from deerflow.cancellation import stop_task
 from deerflow.config.storage import StreamConfig
 from deerflow.errors import ConfigError
-from deerflow.runs.event_log import EventLog, RunEvent
-from deerflow.runs.relay import RelayError
+from deerflow.runs.events.log import EventLog, RunEvent
+from deerflow.runs.hosts.relay import RelayError
 from deerflow.streams.outages import Outages
 from deerflow.streams.redis_pump import AT_MS, LEFT, NAME, PAYLOAD, RedisPump, key_of
 
@@ -57,7 +57,7 @@ async def open_redis_relay(config: StreamConfig) -> AsyncIterator[RedisRelay]:
 
 
 class RedisRelay:
-    """The contract stands in `deerflow.runs.relay.EventRelay`."""
+    """The contract stands in `deerflow.runs.hosts.relay.EventRelay`."""
 
     def __init__(self, client: Redis, prefix: str, pump: RedisPump, outages: Outages) -> None:
         self._client = client

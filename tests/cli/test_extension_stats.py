@@ -29,7 +29,7 @@ from deerflow.cli.main import run
 from deerflow.extensions import reset_loaded_extensions
 from deerflow.gateway.app import create_app
 from deerflow.gateway.auth.credentials import new_token
-from deerflow.gateway.serve import DEFAULT_HOST, DEFAULT_PORT
+from deerflow.gateway.process.serve import DEFAULT_HOST, DEFAULT_PORT
 from deerflow.kit import running
 from deerflow.persistence import Accounts, open_database
 

@@ -28,8 +28,8 @@ from support.mortal import host, host_that_dies_at_task_start, process, said
 
 from deerflow.config import AppConfig
 from deerflow.host import Host, HostOptions, open_host
+from deerflow.runs.hosts.recovery import MAX_ATTEMPTS
 from deerflow.runs.record import RunStatus, ThreadStatus
-from deerflow.runs.recovery import MAX_ATTEMPTS
 from deerflow.runs.request import RunRequest
 
 

@@ -23,10 +23,10 @@ from deerflow.config import AppConfig, config_from
 from deerflow.host import Host, HostOptions, open_host
 from deerflow.persistence import Database, DatabaseUnavailableError, locate_database, open_database
 from deerflow.runs import finish
-from deerflow.runs.presence import Presence
+from deerflow.runs.hosts.presence import Presence
+from deerflow.runs.hosts.watch import Watch
 from deerflow.runs.record import ACTIVE_STATUSES, RunStatus, ThreadStatus
 from deerflow.runs.stores import ThreadQuery
-from deerflow.runs.watch import Watch
 
 WAIT = {"name": "wait", "args": {"name": "x", "seconds": 30}, "id": "call-1"}
 RULES = [{"when": "^wait", "turns": [{"tool_calls": [WAIT]}, {"text": "waited"}]}]

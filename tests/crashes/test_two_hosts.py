@@ -20,7 +20,7 @@ from support.mortal import process, said
 from deerflow.config import AppConfig, config_from
 from deerflow.host import Host, HostOptions, open_host
 from deerflow.persistence import open_database
-from deerflow.runs.presence import Presence
+from deerflow.runs.hosts.presence import Presence
 from deerflow.runs.record import RunLostError, RunStatus, ThreadBusyError, ThreadStatus
 
 SLOW = {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "too late"}]}

@@ -15,7 +15,7 @@ from support.users import users_app, users_gateway
 
 from deerflow.errors import ConfigError
 from deerflow.gateway.app import create_app
-from deerflow.gateway.serve import check_bind_address
+from deerflow.gateway.process.serve import check_bind_address
 
 PUBLIC = ["/ok", "/info", "/health/live", "/health/ready"]
 DOCUMENTATION = ["/docs", "/redoc", "/openapi.json"]

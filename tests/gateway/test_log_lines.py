@@ -15,7 +15,7 @@ import pytest
 from support.gateway_process import gateway_process
 from support.gateways import FAILING, gateway, said
 
-from deerflow.gateway.log_format import JsonLines, TextLines, configure_logging
+from deerflow.gateway.process.log_format import JsonLines, TextLines, configure_logging
 from deerflow.log_ids import bearing_log_ids, log_ids
 
 

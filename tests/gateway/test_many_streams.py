@@ -23,7 +23,7 @@ from deerflow.gateway.app import create_app
 from deerflow.gateway.responses import LastingResponse
 from deerflow.runs import recent
 from deerflow.runs.active import ActiveRun
-from deerflow.runs.event_log import EventReader
+from deerflow.runs.events.log import EventReader
 
 MIB = 1024 * 1024
 

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from deerflow.gateway.protocol.events import ProtocolEvent, RunTranslator
-from deerflow.gateway.thread_numbers import ThreadNumbers
-from deerflow.runs.event_log import IDS_PER_ATTEMPT, RunEvent, gap_marker
+from deerflow.gateway.threads.numbers import ThreadNumbers
+from deerflow.runs.events.log import IDS_PER_ATTEMPT, RunEvent, gap_marker
 
 MOMENT = datetime(2026, 5, 1, tzinfo=UTC)
 BELOW = "tasks|tools:t1"

@@ -17,7 +17,7 @@ from support.hosts import scripted_config
 
 from deerflow.extensions import services
 from deerflow.gateway.app import create_app
-from deerflow.gateway.serve import GatewayServer, server_config
+from deerflow.gateway.process.serve import GatewayServer, server_config
 
 
 async def test_slow_service_is_named_and_keeps_the_gateway_from_being_ready(

@@ -17,8 +17,8 @@ from support.redis_server import RedisServer
 from support.users import serving_users, users_app
 
 from deerflow.gateway.app import create_app
-from deerflow.runs import foreign
-from deerflow.runs.event_log import IDS_PER_ATTEMPT
+from deerflow.runs.events.log import IDS_PER_ATTEMPT
+from deerflow.runs.hosts import foreign
 from deerflow.runs.record import RunRecord
 
 STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.3, "text": "one two three"}]}

@@ -23,7 +23,9 @@ from support.hosts import DELEGATE_TWICE
 from support.ports import free_port
 
 ASSISTANT = "lead_agent"
-_SERVE = "import sys; from deerflow.gateway.serve import serve; serve(sys.argv[1], port=int(sys.argv[2]))"
+_SERVE = (
+    "import sys; from deerflow.gateway.process.serve import serve; serve(sys.argv[1], port=int(sys.argv[2]))"
+)
 
 
 def _said(text: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from support.gateways import (
 from support.hosts import DELEGATE_TWICE, scripted_config
 
 from deerflow.gateway.app import create_app
-from deerflow.runs import foreign
+from deerflow.runs.hosts import foreign
 from deerflow.runs.record import RunRecord, RunStatus
 
 TALKING = {"when": "^talk", "turns": [{"text": "go go go on"}]}

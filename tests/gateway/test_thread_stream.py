@@ -114,7 +114,7 @@ async def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
 
 
 async def test_stream_ends_with_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deerflow.gateway.thread_feed.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("deerflow.gateway.threads.feed.CHECK_SECONDS", 0.0)
     async with gateway(tmp_path, [SLOW]) as client:
         thread_id = await client.thread()
         async with following(client, thread_id) as stream:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.gateways import ASKING, SLOW, UNKNOWN_ID, GatewayClient, answer, gateway
 
-from deerflow.gateway import thread_search
+from deerflow.gateway.threads import search as thread_search
 
 
 async def test_new_thread_has_the_fields_that_clients_expect(tmp_path: Path) -> None:

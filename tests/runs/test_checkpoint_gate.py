@@ -8,7 +8,7 @@ import math
 import pytest
 
 from deerflow.runs.checkpoint_gate import CheckpointGate
-from deerflow.runs.presence import Presence
+from deerflow.runs.hosts.presence import Presence
 from deerflow.runs.record import RunClosedError
 
 

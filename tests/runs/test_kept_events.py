@@ -8,7 +8,7 @@ from types import MappingProxyType
 import psutil
 
 from deerflow.runs.ending import aborted
-from deerflow.runs.event_log import EventLog
+from deerflow.runs.events.log import EventLog
 from deerflow.runs.recent import KEPT_BYTES, EndedRun, RecentRuns
 
 MIB = 1024 * 1024

@@ -8,7 +8,7 @@ import pytest
 
 from deerflow.runs import recent
 from deerflow.runs.ending import aborted
-from deerflow.runs.event_log import EventLog
+from deerflow.runs.events.log import EventLog
 from deerflow.runs.recent import EndedRun, RecentRuns
 
 

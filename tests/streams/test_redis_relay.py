@@ -14,8 +14,8 @@ from support.redis_server import PASSWORD, RedisServer
 
 from deerflow.config.storage import StreamConfig
 from deerflow.errors import ConfigError
-from deerflow.runs.event_log import IDS_PER_ATTEMPT, EventLog
-from deerflow.runs.relay import EventRelay, RelayError
+from deerflow.runs.events.log import IDS_PER_ATTEMPT, EventLog
+from deerflow.runs.hosts.relay import EventRelay, RelayError
 from deerflow.streams import open_relay, redis_relay
 
 pytestmark = pytest.mark.redis

@@ -15,7 +15,7 @@ import orjson
 from fastapi import FastAPI
 
 from deerflow.gateway.app import create_app
-from deerflow.gateway.serve import GatewayServer, server_config
+from deerflow.gateway.process.serve import GatewayServer, server_config
 from deerflow.host import Host
 from support.hosts import scripted_config
 

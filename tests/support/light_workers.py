@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from deerflow.config import AppConfig
-from deerflow.gateway.workers import START_FAILED, Workers
+from deerflow.gateway.process.workers import START_FAILED, Workers
 
 
 def wait(config: AppConfig, listener: socket.socket) -> None:

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 
 from deerflow.config import config_from
 from deerflow.gateway.app import create_app
-from deerflow.gateway.serve import GatewayServer, server_config
+from deerflow.gateway.process.serve import GatewayServer, server_config
 
 
 @tool

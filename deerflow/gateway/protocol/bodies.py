@@ -6,8 +6,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
+from deerflow.gateway.bodies.runs import RunBody
 from deerflow.gateway.errors import problem
-from deerflow.gateway.run_bodies import RunBody
 
 Object = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.gateway.assistants import assistant_of
+from deerflow.gateway.bodies.runs import RunBody, run_request
 from deerflow.gateway.current import host_of, run_owner, thread_of
 from deerflow.gateway.following import find_run
 from deerflow.gateway.protocol.bodies import (
@@ -25,7 +26,6 @@ from deerflow.gateway.protocol.bodies import (
     start_body,
 )
 from deerflow.gateway.protocol.events import RunTranslator, lifecycle_of
-from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.recent import EndedRun
 from deerflow.runs.record import RunRecord, ThreadRecord

@@ -15,8 +15,8 @@ from typing import Any, Final
 import orjson
 
 from deerflow.gateway.protocol.namespaces import Namespaces
-from deerflow.gateway.thread_numbers import ThreadNumbers
-from deerflow.runs.event_log import RunEvent
+from deerflow.gateway.threads.numbers import ThreadNumbers
+from deerflow.runs.events.log import RunEvent
 from deerflow.runs.record import RunStatus
 from deerflow.runs.request import GRAPH_ID
 from deerflow.runs.serialize import encode_json

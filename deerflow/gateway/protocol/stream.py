@@ -9,8 +9,8 @@ from contextlib import aclosing
 from deerflow.gateway import sse
 from deerflow.gateway.protocol.events import ProtocolEvent, RunTranslator
 from deerflow.gateway.protocol.filter import EventStreamBody
-from deerflow.gateway.thread_feed import Part, ThreadFeed
-from deerflow.gateway.thread_numbers import ThreadNumbers
+from deerflow.gateway.threads.feed import Part, ThreadFeed
+from deerflow.gateway.threads.numbers import ThreadNumbers
 
 
 async def protocol_frames(

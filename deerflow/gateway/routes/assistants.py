@@ -15,14 +15,6 @@ from deerflow.config.request import parse_request_options
 from deerflow.errors import ConflictError, InvalidRequestError, NotFoundError
 from deerflow.extensions import get_loaded_extensions
 from deerflow.gateway.answers import Assistant, AssistantPart, GraphDrawing, GraphSchemas, answers, failures
-from deerflow.gateway.assistant_bodies import (
-    AssistantBody,
-    AssistantFilterBody,
-    AssistantPatchBody,
-    AssistantSearchBody,
-    LatestBody,
-    VersionsBody,
-)
 from deerflow.gateway.assistants import (
     assistant_json,
     assistant_of,
@@ -31,15 +23,23 @@ from deerflow.gateway.assistants import (
     check_graph,
     options_of,
 )
+from deerflow.gateway.bodies.assistants import (
+    AssistantBody,
+    AssistantFilterBody,
+    AssistantPatchBody,
+    AssistantSearchBody,
+    LatestBody,
+    VersionsBody,
+)
+from deerflow.gateway.bodies.options import options_in, without_configurable
 from deerflow.gateway.current import host_of, owner_of, visible_to
 from deerflow.gateway.graph_schemas import graph_drawing, graph_schemas
 from deerflow.gateway.json_requests import GatewayRoute
-from deerflow.gateway.options import options_in, without_configurable
 from deerflow.gateway.pages import PAGE_HEADERS, page_headers
 from deerflow.gateway.parameters import AssistantId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import selected
-from deerflow.gateway.threads_of_assistants import remove_threads_of
+from deerflow.gateway.threads.of_assistants import remove_threads_of
 from deerflow.persistence.assistants import AssistantQuery, AssistantRecord
 from deerflow.runs.record import utc_now
 from deerflow.runs.request import checked_id

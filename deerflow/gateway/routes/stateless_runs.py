@@ -15,14 +15,14 @@ from starlette.responses import Response
 from deerflow.errors import InvalidRequestError, NotFoundError
 from deerflow.gateway.answers import ANY_JSON, EVENT_STREAM, Run, answers, failures, streamed
 from deerflow.gateway.assistants import assistant_of
+from deerflow.gateway.bodies.runs import StatelessRunBody, run_request
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.following import Following, stream_run, wait_for_run
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.routes.thread_runs import STOP_REASONS, CancelAction, created
-from deerflow.gateway.run_bodies import StatelessRunBody, run_request
 from deerflow.gateway.shapes import new_run_json
-from deerflow.gateway.webhook_addresses import check_webhook
+from deerflow.gateway.webhooks.addresses import check_webhook
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import checked_id
 

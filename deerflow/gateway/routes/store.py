@@ -12,10 +12,7 @@ from starlette.responses import Response
 from deerflow.errors import InvalidRequestError
 from deerflow.gateway.answers import FoundItems, Item, Namespaces, answers
 from deerflow.gateway.auth.user_store import UserStore
-from deerflow.gateway.current import host_of, owner_of
-from deerflow.gateway.json_requests import GatewayRoute
-from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.store_bodies import (
+from deerflow.gateway.bodies.store import (
     ItemBody,
     ItemNameBody,
     ItemSearchBody,
@@ -23,6 +20,9 @@ from deerflow.gateway.store_bodies import (
     Namespace,
     NamespacesBody,
 )
+from deerflow.gateway.current import host_of, owner_of
+from deerflow.gateway.json_requests import GatewayRoute
+from deerflow.gateway.responses import JsonResponse
 
 router = APIRouter(route_class=GatewayRoute, tags=["store"], prefix="/store")
 

@@ -16,7 +16,7 @@ from deerflow.gateway.protocol.commands import carry_out
 from deerflow.gateway.protocol.filter import EventStreamBody
 from deerflow.gateway.protocol.stream import protocol_frames
 from deerflow.gateway.responses import JsonResponse, LastingResponse
-from deerflow.gateway.thread_feed import thread_feed
+from deerflow.gateway.threads.feed import thread_feed
 
 router = APIRouter(route_class=GatewayRoute, tags=["streaming protocol"], prefix="/threads/{thread_id}")
 

@@ -21,6 +21,7 @@ from deerflow.gateway.answers import (
     streamed,
 )
 from deerflow.gateway.assistants import assistant_of
+from deerflow.gateway.bodies.runs import RunBody, run_request
 from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
 from deerflow.gateway.following import (
     AnyRun,
@@ -35,11 +36,10 @@ from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import Limit, Offset
 from deerflow.gateway.parameters import RunId, ThreadId, listed_modes
 from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.run_bodies import RunBody, run_request
 from deerflow.gateway.selection import selected
 from deerflow.gateway.shapes import new_run_json, run_json
 from deerflow.gateway.sse import parse_last_event_id
-from deerflow.gateway.webhook_addresses import check_webhook
+from deerflow.gateway.webhooks.addresses import check_webhook
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import ROLLBACK, was_stopped
 from deerflow.runs.recent import EndedRun

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deerflow.gateway.answers import StateChange, StatePart, answers
+from deerflow.gateway.bodies.runs import CheckpointBody, checkpoint_id_of
+from deerflow.gateway.bodies.threads import HistoryBody, StateAtBody, StateUpdateBody
 from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import Limit
 from deerflow.gateway.parameters import CheckpointId, ThreadId
 from deerflow.gateway.responses import JsonResponse
-from deerflow.gateway.run_bodies import CheckpointBody, checkpoint_id_of
 from deerflow.gateway.selection import selected_state
 from deerflow.gateway.shapes import checkpoint_json, state_json
-from deerflow.gateway.thread_bodies import HistoryBody, StateAtBody, StateUpdateBody
-from deerflow.gateway.thread_frames import tell_state_update
+from deerflow.gateway.threads.frames import tell_state_update
 from deerflow.runs.request import checked_id
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/{thread_id}")

@@ -15,8 +15,8 @@ from deerflow.gateway.current import host_of, thread_of
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.parameters import ThreadId, listed_modes
 from deerflow.gateway.responses import LastingResponse
-from deerflow.gateway.thread_feed import thread_feed
-from deerflow.gateway.thread_frames import THREAD_MODES, thread_frames
+from deerflow.gateway.threads.feed import thread_feed
+from deerflow.gateway.threads.frames import THREAD_MODES, thread_frames
 
 router = APIRouter(route_class=GatewayRoute, tags=["threads"], prefix="/threads/{thread_id}")
 

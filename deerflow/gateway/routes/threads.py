@@ -13,6 +13,13 @@ from starlette.responses import Response
 
 from deerflow.errors import ConflictError, DeerFlowError, InvalidRequestError, NotFoundError
 from deerflow.gateway.answers import MERGED, Pruned, Thread, ThreadPart, answers, failures
+from deerflow.gateway.bodies.threads import (
+    PruneBody,
+    ThreadBody,
+    ThreadFilterBody,
+    ThreadPatchBody,
+    ThreadSearchBody,
+)
 from deerflow.gateway.current import host_of, owner_of, thread_of, visible_to
 from deerflow.gateway.json_requests import GatewayRoute
 from deerflow.gateway.pages import PAGE_HEADERS, page_headers
@@ -20,14 +27,7 @@ from deerflow.gateway.parameters import ThreadId
 from deerflow.gateway.responses import JsonResponse
 from deerflow.gateway.selection import extracted, selected
 from deerflow.gateway.shapes import thread_json, ttl_json
-from deerflow.gateway.thread_bodies import (
-    PruneBody,
-    ThreadBody,
-    ThreadFilterBody,
-    ThreadPatchBody,
-    ThreadSearchBody,
-)
-from deerflow.gateway.thread_search import count_threads, find_threads
+from deerflow.gateway.threads.search import count_threads, find_threads
 from deerflow.host import Host
 from deerflow.persistence import prune_checkpoints
 from deerflow.runs.record import ThreadRecord

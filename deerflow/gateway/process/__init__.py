@@ -1,0 +1,1 @@
+"""The Gateway as a process of its own: serving, workers, its log and its heap."""

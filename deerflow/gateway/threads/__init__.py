@@ -1,0 +1,1 @@
+"""Threads as clients look for them and follow them."""

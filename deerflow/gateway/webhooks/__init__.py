@@ -1,0 +1,1 @@
+"""Telling addresses that runs have ended."""
