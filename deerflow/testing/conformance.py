@@ -20,7 +20,7 @@ from deerflow.testing.scripted_host import Limits, ScriptedHost
 from deerflow.testing.targets import Target, find_targets
 
 LIMITS: Final = Limits(hook_seconds=0.3, notification_seconds=0.3)
-"""What hangs costs the pass this much each time; a healthy hook has to be quicker."""
+"""What hangs costs the pass this much each time; a healthy hook beside it has to be quicker."""
 
 # A node hook's own changes of the conversation go with it: that is its loss, not the run's.
 _MAY_CHANGE: Final = ("messages", "answer")
@@ -140,7 +140,8 @@ def _judged(hook: str, fault: str, problems: tuple[str, ...]) -> Cell:
 
 
 def _play(extensions: LoadedExtensions, scenario: Scenario, fault: Fault | None = None) -> _Outcome:
-    with ScriptedHost(extensions, limits=LIMITS) as host:
+    limits = LIMITS if fault is not None and fault.hangs else Limits()
+    with ScriptedHost(extensions, limits=limits) as host:
         courses = tuple(map(Course.of, host.play(scenario)))
         if fault is not None:
             fault.release()

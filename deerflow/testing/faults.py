@@ -43,16 +43,21 @@ class Fault:
     _released: threading.Event = field(default_factory=threading.Event)
     _went_on: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def hangs(self) -> bool:
+        """Whether it ends only with `release`, or when it is cancelled."""
+        return self.name in (HANGS, IGNORES)
+
     def release(self) -> None:
         """Let what hangs go on, and wait until it does; from another thread than its own."""
         self._released.set()
-        if self.calls and self.name in (HANGS, IGNORES):
+        if self.calls and self.hangs:
             self._went_on.wait(_RELEASE_SECONDS)
 
     async def commit(self) -> None:
         """Raise, hang or pass, in an async function."""
         self.calls += 1
-        if self.calls > 1 or self.name not in (HANGS, IGNORES):
+        if self.calls > 1 or not self.hangs:
             self._raise()
             return
         try:

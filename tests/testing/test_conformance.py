@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,9 @@ from deerflow_extension_api import (
 from langchain.agents.middleware import AgentMiddleware
 
 from deerflow.extensions import LoadedExtensions
-from deerflow.testing import Conformance, check_conformance
+from deerflow.testing import Conformance, check_conformance, conformance
 from deerflow.testing.faults import FAULTS
+from deerflow.testing.scripted_host import Limits
 from deerflow.testing.targets import find_targets
 
 
@@ -88,6 +90,23 @@ def test_a_hook_that_relies_on_another_is_found() -> None:
     assert set(_verdicts(conformance, "Relying.on_task_stop").values()) == {"held"}
     with pytest.raises(AssertionError, match="on_task_stop failed for task"):
         conformance.assert_held()
+
+
+class Slow(Careful):
+    async def on_task_start(self, *arguments: Any) -> None:
+        await asyncio.sleep(0.05)
+
+
+def test_a_hook_may_take_its_time_unless_another_one_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformance, "LIMITS", Limits(hook_seconds=0.001, notification_seconds=0.001))
+    slow = check_conformance(lambda registry, config: registry.task_lifecycle(Slow()))
+    assert _verdicts(slow, "Slow.on_task_stop") == {
+        "raises": "held",
+        "hangs": "broke",
+        "ignores cancellation": "broke",
+        "raises CancelledError": "held",
+        "wrong type": "held",
+    }
 
 
 def test_a_service_that_cannot_stop_what_never_started_is_found() -> None:
