@@ -167,22 +167,20 @@ class SqlRunStore:
 
 
 def _create(connection: Connection, new: _New) -> Admission:
-    entered = _enter(connection, new)
-    run = replace(new.run, user_id=entered.user_id)
-    entered = _stamp(connection, entered, run)
+    run = new.run
+    entered = _stamp(connection, _enter(connection, new), run)
     superseded = _make_room(connection, run)
-    values = {**values_of(run), "change_seq": next_change(connection)}
+    owner = entered.user_id
+    values = values_of(run) | {"user_id": owner, "change_seq": next_change(connection)}
+    values |= {"thread": run.thread_id, "may_begin": new.may_begin}
     try:
-        recorded = connection.execute(
-            INSERT_RUN, values | {"thread": run.thread_id, "may_begin": new.may_begin}
-        )
+        row = connection.execute(INSERT_RUN, values).one()
     except IntegrityError as error:
         raise ConflictError(
             f"run {run.run_id} exists already, or another run of thread {run.thread_id} is running"
         ) from error
-    row = recorded.one()
-    run = replace(run, status=RunStatus(row.status), attempt=row.attempt)
-    return Admission(entered, run, superseded)
+    recorded = replace(run, user_id=owner, status=RunStatus(row.status), attempt=row.attempt)
+    return Admission(entered, recorded, superseded)
 
 
 def _make_room(connection: Connection, run: RunRecord) -> tuple[str, ...]:
@@ -204,13 +202,9 @@ def _enter(connection: Connection, new: _New) -> ThreadRecord:
         place = {"thread": run.thread_id, "owner": run.user_id, "of_any_owner": new.of_any_owner}
         row = connection.execute(ENTER_EXISTING_THREAD, place | {"at": run.updated_at}).one_or_none()
     else:
-        busy = replace(
-            thread,
-            status=ThreadStatus.BUSY,
-            updated_at=run.updated_at,
-            metadata={**thread.metadata, **_stamps(run)},
-        )
-        parameters = values_of(busy) | {"of_any_owner": new.of_any_owner}
+        metadata = thread.metadata | _stamps(run)
+        busy = {"status": ThreadStatus.BUSY, "updated_at": run.updated_at, "metadata": metadata}
+        parameters = values_of(thread) | busy | {"of_any_owner": new.of_any_owner}
         row = connection.execute(ENTER_THREAD[connection.dialect.name], parameters).one_or_none()
     if row is None:
         raise missing_thread(run.thread_id)

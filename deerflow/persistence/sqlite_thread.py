@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from deerflow.cancellation import uninterrupted
 from deerflow.persistence.engines import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
 from deerflow.persistence.errors import DatabaseUnavailableError
+from deerflow.persistence.job_threads import JobRefusedError, JobThreads
 from deerflow.persistence.locks import prepare_sqlite_file
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ T = TypeVar("T")
 class SqliteThread:
     """Runs jobs on `connection`, one after another; each is finished, or not begun where its caller left."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, thread: JobThreads) -> None:
         self.connection = connection
         self._path = path
         self._thread = thread
@@ -29,11 +30,9 @@ class SqliteThread:
     async def run(self, job: Callable[[], T]) -> T:
         """Return what `job` returns. Raises `DatabaseUnavailableError` where it is closed or locked."""
         try:
-            future = self._thread.submit(job)
-        except RuntimeError as error:
-            raise DatabaseUnavailableError(f"database {self._path} is closed") from error
-        try:
-            return await asyncio.wrap_future(future)
+            return await self._thread.run(job)
+        except JobRefusedError as error:
+            raise DatabaseUnavailableError(f"database {self._path}: {error}") from error
         except sqlite3.OperationalError as error:
             raise DatabaseUnavailableError(f"database {self._path} does not answer: {error}") from error
 
@@ -50,15 +49,15 @@ async def open_sqlite_thread(
     path: Path, *, autocommit: bool = False, name: str
 ) -> AsyncIterator[SqliteThread]:
     """Give a thread with a connection to a file; both end with the block, after what runs."""
-    thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+    thread = JobThreads(name=name)
     try:
-        connection = await asyncio.wrap_future(thread.submit(_connect, path, autocommit))
+        connection = await thread.run(partial(_connect, path, autocommit))
         try:
             yield SqliteThread(path, connection, thread)
         finally:
-            thread.submit(connection.close)
+            await uninterrupted(thread.run(connection.close), name=f"closing {name}")
     finally:
-        await uninterrupted(asyncio.to_thread(thread.shutdown), name=f"closing {name}")
+        await uninterrupted(asyncio.to_thread(thread.close), name=f"ending {name}")
 
 
 def _connect(path: Path, autocommit: bool) -> sqlite3.Connection:

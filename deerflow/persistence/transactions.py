@@ -8,19 +8,16 @@ steps is a hop between threads; here the whole transaction is one hop. It belong
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from deerflow.persistence.errors import DatabaseUnavailableError
-
-MAX_WAITING_TRANSACTIONS: Final = 10_000
+from deerflow.persistence.job_threads import JobRefusedError, JobThreads
 
 T = TypeVar("T")
 
@@ -30,16 +27,16 @@ class Lane:
     """Threads, and the engine whose connections only they use."""
 
     engine: Engine
-    threads: ThreadPoolExecutor
+    threads: JobThreads
 
     @staticmethod
     def of(engine: Engine, *, size: int = 1) -> Lane:
         """Return a lane of `size` threads."""
-        return Lane(engine, ThreadPoolExecutor(size, thread_name_prefix="database"))
+        return Lane(engine, JobThreads(size, name="database"))
 
     def close(self) -> None:
         """Wait for what runs, refuse what waits, and close the connections."""
-        self.threads.shutdown(wait=True, cancel_futures=True)
+        self.threads.close()
         self.engine.dispose()
 
 
@@ -50,7 +47,6 @@ class Transactions:
         self._name = name
         self._writing = writing
         self._reading = reading or writing
-        self._room = threading.BoundedSemaphore(MAX_WAITING_TRANSACTIONS)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` returns, in one transaction that is rolled back when it raises.
@@ -71,20 +67,10 @@ class Transactions:
             await asyncio.to_thread(lane.close)
 
     async def _run(self, lane: Lane, job: Callable[[], T]) -> T:
-        if not self._room.acquire(blocking=False):
-            raise DatabaseUnavailableError(
-                f"database {self._name}: {MAX_WAITING_TRANSACTIONS} transactions wait; try again later"
-            )
         try:
-            future = lane.threads.submit(job)
-        except RuntimeError as error:
-            self._room.release()
-            raise DatabaseUnavailableError(f"database {self._name} is closed") from error
-        future.add_done_callback(self._leave)
-        return await asyncio.wrap_future(future)
-
-    def _leave(self, _: Future[T]) -> None:
-        self._room.release()
+            return await lane.threads.run(job)
+        except JobRefusedError as error:
+            raise DatabaseUnavailableError(f"database {self._name}: {error}") from error
 
     def _in_transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         try:

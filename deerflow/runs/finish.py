@@ -14,7 +14,7 @@ from deerflow_extension_api import TaskOutcome
 from deerflow.errors import NotFoundError
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.ending import ROLLBACK, Ending
-from deerflow.runs.memory import Conversation
+from deerflow.runs.memory import Conversation, MemoryService
 from deerflow.runs.parts import RunParts
 from deerflow.runs.record import NewRunEvent, RunLostError, RunStatus
 from deerflow.runs.removal import remove_run_with_its_traces, remove_thread
@@ -37,8 +37,10 @@ async def finish(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
     await _step("persist the terminal state", run, lambda: save_ending(run, ending, parts))
     if naming is not None and not named and not run.lost:
         await _step("name the thread", run, partial(_name_thread, naming, run, parts))
-    await _step("notify on_task_stop", run, lambda: _notify_stop(run, ending))
-    await _step("queue what was said for memory", run, lambda: _remember(run, ending, parts))
+    if run.hooks is not None:
+        await _step("notify on_task_stop", run, partial(run.hooks.stop, ending.outcome))
+    if parts.memory is not None:
+        await _step("queue what was said for memory", run, partial(_remember, run, ending, parts.memory))
     if run.request.temporary and not run.lost:
         await _step("remove the temporary thread", run, lambda: _remove_thread(run, parts))
     _publish_end(run, ending)
@@ -99,18 +101,11 @@ async def _name_thread(naming: Naming, run: ActiveRun, parts: RunParts) -> None:
         await parts.stores.threads.merge_metadata(run.thread_id, naming.metadata, only_absent=True)
 
 
-async def _notify_stop(run: ActiveRun, ending: Ending) -> None:
-    if run.hooks is not None:
-        await run.hooks.stop(ending.outcome)
-
-
-async def _remember(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
+async def _remember(run: ActiveRun, ending: Ending, memory: MemoryService) -> None:
     """Let a run that came to its end be read for facts later; of a temporary one nothing stays."""
-    if parts.memory is None or run.scope is None or run.request.temporary:
-        return
-    if ending.status is RunStatus.SUCCESS:
+    if run.scope is not None and not run.request.temporary and ending.status is RunStatus.SUCCESS:
         messages = run.values.get("messages") or ()
-        parts.memory.queue(Conversation(run.user_id, run.thread_id, run.scope.snapshot, messages))
+        memory.queue(Conversation(run.user_id, run.thread_id, run.scope.snapshot, messages))
 
 
 async def _remove_thread(run: ActiveRun, parts: RunParts) -> None:

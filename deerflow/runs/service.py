@@ -297,7 +297,8 @@ class RunService:
         for run_id in admission.superseded:
             if run_id in self._active:
                 self._active[run_id].stop(request.multitask_strategy)
-        request = replace(request, user_id=admission.run.user_id)
+        if admission.run.user_id != request.user_id:
+            request = replace(request, user_id=admission.run.user_id)
         return self._run(request, options, admission.run, admission.thread)
 
     def _run(

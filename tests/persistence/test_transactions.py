@@ -18,11 +18,11 @@ from deerflow.config import AppConfig, config_from
 from deerflow.persistence import (
     Database,
     DatabaseUnavailableError,
+    job_threads,
     open_checkpointer,
     open_database,
     open_store,
 )
-from deerflow.persistence.transactions import MAX_WAITING_TRANSACTIONS
 from deerflow.runs.record import RunStatus
 from deerflow.runs.stores import ThreadQuery
 
@@ -137,15 +137,15 @@ async def test_closing_waits_for_what_runs_and_refuses_what_waits(database_confi
 
 
 async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deerflow.persistence.transactions.MAX_WAITING_TRANSACTIONS", 3)
-    assert MAX_WAITING_TRANSACTIONS > 1000
+    assert job_threads.MAX_WAITING > 1000
+    monkeypatch.setattr(job_threads, "MAX_WAITING", 2)
     async with open_database(config_from({"database": {"backend": "memory"}})) as database:
         gate = Gate()
         standing = asyncio.create_task(database.transactions.write(gate))
         await asyncio.to_thread(gate.entered.wait, 10)
         waiting = [asyncio.create_task(start_run(database)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(DatabaseUnavailableError, match="3 transactions wait"):
+        with pytest.raises(DatabaseUnavailableError, match="2 jobs wait"):
             await start_run(database)
         gate.opened.set()
         await asyncio.gather(standing, *waiting)

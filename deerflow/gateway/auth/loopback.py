@@ -6,6 +6,7 @@ A page that a browser loaded from anywhere can send requests to loopback address
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from starlette.datastructures import Headers
@@ -31,6 +32,8 @@ class LoopbackOnly:
             await error_response(403, complaint)(scope, receive, send)
 
 
+# Every request asks about the same few addresses and names.
+@lru_cache(maxsize=128)
 def is_loopback_address(address: str) -> bool:
     """Whether `address` is an IP address of the loopback interface."""
     try:
@@ -42,6 +45,7 @@ def is_loopback_address(address: str) -> bool:
     return ip.is_loopback
 
 
+@lru_cache(maxsize=128)
 def is_loopback_name(name: str) -> bool:
     """Whether a host's name or address can only mean this machine."""
     name = name.lower().rstrip(".")
@@ -63,6 +67,7 @@ def _complaint(scope: Scope) -> str | None:
     return None
 
 
+@lru_cache(maxsize=128)
 def _is_address(text: str) -> bool:
     try:
         ip_address(text.partition("%")[0])

@@ -165,20 +165,28 @@ class EventLog:
 
     async def wait(self, timeout_seconds: float | None = None) -> None:
         """Return when an event has been appended, the log was closed, or the time is over."""
-        waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
         self._waiters.add(waiter)
+        timer = None if timeout_seconds is None else loop.call_later(timeout_seconds, _settle, waiter)
         try:
-            await asyncio.wait((waiter,), timeout=timeout_seconds)
+            await waiter
         finally:
             self._waiters.discard(waiter)
+            if timer is not None:
+                timer.cancel()
 
     def _wake(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _settle(waiter)
         self._waiters.clear()
         if self.on_change is not None:
             self.on_change()
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class EventReader:
