@@ -9,12 +9,17 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
+from sqlalchemy.engine import Engine
 
 from deerflow.config import AppConfig, config_from
+from deerflow.persistence import locate_database
+from deerflow.persistence.engines import build_migration_engine
 
 SERVER_URL = os.environ.get("DEERFLOW_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 """A PostgreSQL server on which tests may create and drop databases of their own."""
@@ -70,3 +75,21 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'deerflow.db'}"
     return str(request.getfixturevalue("postgres_url"))
+
+
+@contextmanager
+def connected(config: AppConfig) -> Iterator[Engine]:
+    """An engine of the configured database, as it is."""
+    location = locate_database(config)
+    engine = build_migration_engine(location)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def change(config: AppConfig, *statements: str) -> None:
+    """Change a database without asking the host."""
+    with connected(config) as engine, engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
