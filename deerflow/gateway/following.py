@@ -106,7 +106,7 @@ async def join_run(request: Request, run: AnyRun, *, is_bound: bool) -> JsonResp
         chunks = _foreign_result(request, run)
         return LastingResponse(chunks, media_type="application/json", headers=headers, on_leave=leave)
     record = run if isinstance(run, RunRecord) else await run_of(request, run.thread_id, run.run_id)
-    return JsonResponse(await _recorded_result(request, record), headers=headers)
+    return JsonResponse(await _last_result(request, record), headers=headers)
 
 
 def locations(run: AnyRun, suffix: str) -> dict[str, str]:
@@ -136,14 +136,19 @@ async def _foreign_result(request: Request, run: RunRecord) -> AsyncGenerator[by
     while (batch := await reader.next(host.config.stream.heartbeat_seconds)) is not None:
         if not batch:
             yield b"\n"
+    yield encode_json(await _last_result(request, run))
+
+
+async def _last_result(request: Request, run: RunRecord) -> Mapping[str, Any]:
+    """What a run that has ended came to: its thread tells, or where that is gone, what the run left."""
     try:
         run = await run_of(request, run.thread_id, run.run_id)
         if run.status in ACTIVE_STATUSES:  # half an answer makes clients ask again, at another host
             raise ConnectionAbortedError("this host closes before the run has ended")
-        yield encode_json(await _recorded_result(request, run))
+        return await _recorded_result(request, run)
     except NotFoundError:
         left = await _left_soon(request, run)
-        yield encode_json(result_of_removed(run.run_id) if left is None else _left_result(left))
+        return result_of_removed(run.run_id) if left is None else _left_result(left)
 
 
 async def _left_soon(request: Request, run: RunRecord) -> LeftRun | None:
@@ -162,5 +167,6 @@ def _left_result(run: LeftRun) -> Mapping[str, Any]:
 
 async def _recorded_result(request: Request, record: RunRecord) -> Mapping[str, Any]:
     state = await host_of(request).states.read(await thread_of(request, record.thread_id))
+    await thread_of(request, record.thread_id)  # a thread that went meanwhile may have been read as empty
     interrupts = [interrupt_json(interrupt) for interrupt in state.interrupts]
     return result_of_record(record, state.values, interrupts)

@@ -17,6 +17,7 @@ from support.redis_server import RedisServer
 from support.users import serving_users, users_app
 
 from deerflow.gateway.app import create_app
+from deerflow.runs import finish
 from deerflow.runs.events.log import IDS_PER_ATTEMPT
 from deerflow.runs.hosts import foreign
 from deerflow.runs.record import RunRecord
@@ -198,15 +199,61 @@ async def test_a_temporary_run_is_followed_through_the_other_also_after_its_end(
         assert (await second.post(f"{path}/cancel")).status_code == 409
 
 
-async def test_without_shared_events_a_temporary_run_is_followed_to_its_end(tmp_path: Path) -> None:
-    async with replicas_on(tmp_path) as (first, second):
-        run = (await first.post("/runs", json=said("step"))).json()
-        path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
-        joined, events = await asyncio.gather(
-            second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers=WHOLE)
-        )
-        assert events[-1].name == "end"
-        assert joined.json()["__error__"]["error"] == "NotFoundError"
+@pytest.fixture
+async def apart(tmp_path: Path) -> AsyncIterator[Replicas]:
+    """Two replicas that share only the records of runs."""
+    async with replicas_on(tmp_path) as both:
+        yield both
+
+
+class Held:
+    """A function that begins only once it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
+        self._call = getattr(owner, name)
+        monkeypatch.setattr(owner, name, self._later)
+
+    async def _later(self, *args: Any, **options: Any) -> Any:
+        self.reached.set()
+        await self.let_go.wait()
+        return await self._call(*args, **options)
+
+
+async def test_without_shared_events_a_temporary_run_is_told_as_long_as_its_thread_is_there(
+    apart: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = apart
+    removal = Held(monkeypatch, finish, "_remove_thread")
+    run = (await first.post("/runs", json=said("step"))).json()
+    path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+    joined, events = await asyncio.gather(second.get(f"{path}/join"), second.events("GET", f"{path}/stream"))
+    assert answer(joined.json()) == "one two three"
+    assert (events[-1].name, events[-1].data["status"]) == ("end", "success")
+    removal.let_go.set()
+
+
+@pytest.mark.parametrize("is_read_late", [False, True], ids=["state", "record"])
+async def test_without_shared_events_a_temporary_run_that_is_gone_is_told_as_removed(
+    apart: Replicas, monkeypatch: pytest.MonkeyPatch, is_read_late: bool
+) -> None:
+    """Its thread goes before the other replica reads its record again, or between that and its state."""
+    first, second = apart
+    ending, removal = Held(monkeypatch, finish, "save_ending"), Held(monkeypatch, finish, "_remove_thread")
+    run = (await first.post("/runs", json=said("step"))).json()
+    path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+    following = asyncio.gather(second.get(f"{path}/join"), second.events("GET", f"{path}/stream"))
+    await until(lambda: second.host.runs._followers._waiting == 2)
+    late = (second.host.database.stores.runs, "get") if is_read_late else (second.host.states, "read")
+    reading = Held(monkeypatch, *late)
+    ending.let_go.set()
+    await reading.reached.wait()
+    removal.let_go.set()
+    await until(lambda: first.host.runs.find(run["run_id"]) is None)
+    reading.let_go.set()
+    joined, events = await following
+    assert events[-1].name == "end"
+    assert joined.json()["__error__"]["error"] == "NotFoundError"
 
 
 @pytest.mark.redis
