@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from typing import Any, Final
 
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Dialect, Engine, create_engine
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -32,6 +33,7 @@ SQLITE_PRAGMAS: Final = (
     "PRAGMA synchronous = NORMAL",
 )
 
+_BEGIN: Final = "BEGIN IMMEDIATE"
 _READING_KEYWORDS: Final = ("SELECT", "PRAGMA", "EXPLAIN", "VALUES")
 
 
@@ -138,7 +140,10 @@ def _ignore_references(dbapi_connection: Any, _: Any) -> None:
 
 def _begin_immediate(connection: Connection) -> None:
     # Past SQLAlchemy's own execution, which costs several times what the statement does.
-    connection.connection.driver_connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
+    try:
+        connection.connection.driver_connection.execute(_BEGIN)  # type: ignore[union-attr]
+    except sqlite3.Error as error:  # with the class that its own execution gives it
+        raise DBAPIError.instance(_BEGIN, None, error, sqlite3.Error) from error
 
 
 def _begin_with_first_write(
@@ -154,7 +159,7 @@ def _begin_with_first_write(
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
         return
     if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
-        cursor.execute("BEGIN IMMEDIATE")
+        cursor.execute(_BEGIN)
 
 
 def postgres_arguments(location: DatabaseLocation) -> dict[str, Any]:

@@ -15,7 +15,7 @@ MAX_WAITING: Final = 10_000
 
 
 class JobRefusedError(Exception):
-    """A job came after the end, or too many wait; the text says which."""
+    """A job came after the end, too many wait, or there is no thread for them; the text says which."""
 
 
 class _Job:
@@ -46,7 +46,7 @@ class JobThreads:
         """Return what `work` returns, or raise what it raises.
 
         A caller that is cancelled before its job has begun takes it back; afterwards the job is done all the
-        same. Raises `JobRefusedError` after `close`, and where 10,000 jobs wait.
+        same. Raises `JobRefusedError` after `close`, where 10,000 jobs wait, and where no thread can begin.
         """
         if self._jobs.qsize() >= MAX_WAITING:
             raise JobRefusedError(f"{MAX_WAITING} jobs wait; try again later")
@@ -54,9 +54,9 @@ class JobThreads:
         with self._lock:  # nothing is queued behind the end
             if self._closed:
                 raise JobRefusedError("it is closed")
-            self._jobs.put(job)
             if len(self._threads) < self._size:
                 self._start_one()
+            self._jobs.put(job)
         result: T = await job.future
         return result
 
@@ -74,8 +74,13 @@ class JobThreads:
     def _start_one(self) -> None:
         name = f"{self._name}-{len(self._threads)}"
         thread = threading.Thread(target=_work_off, args=(self._jobs,), name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more; it is tried again with the next job
+            if not self._threads:
+                raise JobRefusedError(str(error)) from error
+        else:
+            self._threads.append(thread)
 
     def _take_back(self) -> None:
         with suppress(Empty):

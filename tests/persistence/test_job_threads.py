@@ -109,6 +109,28 @@ async def test_nothing_of_a_job_is_held_while_the_next_one_is_waited_for(threads
     assert gone() is None
 
 
+async def test_where_no_thread_can_begin_a_job_is_refused_and_the_next_one_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, done = JobThreads(2, name="jobs"), list[str]()
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(JobRefusedError, match="can't start new thread"):
+            await threads.run(lambda: done.append("refused"))
+    await asyncio.wait_for(threads.run(lambda: done.append("first")), 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        await asyncio.wait_for(threads.run(lambda: done.append("by one alone")), 10)
+    both = threading.Barrier(2)
+    await asyncio.gather(*(threads.run(lambda: both.wait(10)) for _ in range(2)))
+    threads.close()
+    assert done == ["first", "by one alone"]
+
+
 def test_jobs_of_several_loops_are_answered_on_each(threads: JobThreads) -> None:
     answers: list[int] = []
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import anyio
 import psycopg
@@ -12,6 +15,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
+from support.databases import sqlite_config
 from support.records import new_event, new_thread, start_run
 
 from deerflow.config import AppConfig, config_from
@@ -110,6 +114,20 @@ async def test_writes_cancelled_at_any_moment_are_whole_or_absent(database: Data
             assert kept.status == ("error" if ended else "busy")
             assert len(events) == (2 if ended else 0)
     await start_run(database)
+
+
+async def test_a_file_that_another_program_writes_to_is_away_until_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deerflow.persistence.engines.SQLITE_PRAGMAS", ("PRAGMA busy_timeout = 1",))
+    file = tmp_path / "deerflow.db"
+    async with open_database(sqlite_config(file)) as database:
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(DatabaseUnavailableError, match="does not answer: database is locked"):
+                await start_run(database)
+            other.execute("ROLLBACK")
+        await start_run(database)
 
 
 async def test_a_closed_database_says_so(database_config: AppConfig) -> None:
