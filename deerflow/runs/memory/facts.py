@@ -69,7 +69,10 @@ class FactBook:
         new = [Fact(text, f"{moment} {place:04}") for place, text in enumerate(cleaned) if text]
         noted = {fact.key: fact for fact in new}
         known = await self._read_all(user_id)
-        wanted = {fact.key: fact for fact in reversed(known) if fact.id not in outdated} | noted
+        # Two hosts may have noted one fact at once: with the newer noting, which was read, the older goes.
+        gone = {fact.key: fact.noted_at for fact in reversed(known) if fact.id in outdated}
+        lasting = [fact for fact in reversed(known) if fact.noted_at > gone.get(fact.key, "")]
+        wanted = {fact.key: fact for fact in lasting} | noted
         newest = sorted(wanted.values(), key=lambda fact: fact.noted_at, reverse=True)[: self._max_facts]
         kept = {fact.id for fact in newest}
         namespace = _namespace(user_id)
