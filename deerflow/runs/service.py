@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 MOST_ENDING_SECONDS = 120.0
 # For what could not be written before; where it cannot be now, another host finds these runs and ends them.
 LAST_WRITES_SECONDS = 15.0
+LOOK_SECONDS = 0.05
 
 
 class RunService:
@@ -132,6 +134,16 @@ class RunService:
             return None
         return None if payload is None else decode_left(run_id, payload)
 
+    async def awaits_end(self, run_id: str) -> bool:
+        """Whether other hosts' events of a run are there, and its end is not among them."""
+        if self._parts.relay is None:
+            return False
+        try:
+            newest = await self._parts.relay.newest(run_id)
+        except RelayError:
+            return False
+        return newest is not None and newest.name != "end"
+
     def active(self) -> list[ActiveRun]:
         """The runs that are under way or wait for their turn, oldest first."""
         return list(self._active.values())
@@ -199,6 +211,7 @@ class RunService:
             followed = asyncio.create_task(self._followers.finished(drain_seconds), name="end of streams")
             await asyncio.wait({*self._supervisors(), followed}, timeout=drain_seconds)
             await followed
+        await self._admitted()
         for run in list(self._active.values()):
             run.stop("shutdown")
         running = self._supervisors()
@@ -208,6 +221,12 @@ class RunService:
                 abandon(supervisor)
         await self._followers.let_go()
         await self._save_last_endings()
+
+    async def _admitted(self) -> None:
+        """Wait for runs that are just being recorded: once the host is closed nobody here could end them."""
+        over_at_seconds = time.monotonic() + LAST_WRITES_SECONDS
+        while self._arriving and time.monotonic() < over_at_seconds:
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _save_last_endings(self) -> None:
         try:

@@ -66,6 +66,35 @@ async def test_a_refused_run_leaves_its_thread_free(tmp_path: Path) -> None:
         assert run.record.status is RunStatus.RUNNING
 
 
+async def test_a_run_that_is_recorded_while_its_host_closes_is_ended_before_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted_host(tmp_path, [SLOW]) as host:
+        creation = HeldCreation(host, monkeypatch)
+        starting = asyncio.create_task(start(host, "slow"))
+        await creation.reached.wait()
+        draining = asyncio.create_task(host.runs.drain(0.0))
+        await asyncio.sleep(0)  # let it begin
+        creation.open.set()
+        await asyncio.wait_for(draining, 20)
+        assert starting.done()
+        record = await host.database.stores.runs.get((await starting).run_id)
+        assert record is not None
+        assert (record.status, record.stop_reason) == (RunStatus.INTERRUPTED, "shutdown")
+
+
+async def test_a_run_that_is_recorded_while_others_may_still_finish_is_stopped_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted_host(tmp_path, [SLOW]) as host:
+        creation = HeldCreation(host, monkeypatch)
+        starting = asyncio.create_task(start(host, "slow"))
+        await creation.reached.wait()
+        host.runs.stop_accepting()
+        creation.open.set()
+        assert (await starting).stop_reason == "shutdown"
+
+
 async def test_a_thread_is_nobody_elses_while_a_run_is_admitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +144,19 @@ async def test_runs_begin_in_the_order_in_which_they_came_however_their_records_
         said = [message.text for message in second.values["messages"] if isinstance(message, HumanMessage)]
         assert said == ["first", "second"]
         assert [run.record.status for run in (await first, second)] == ["pending", "pending"]
+
+
+async def test_a_run_on_a_thread_of_any_owner_is_its_owners_in_all_that_it_does(tmp_path: Path) -> None:
+    async with scripted_host(tmp_path) as host:
+        thread_id = (await finished(host, "hello", user_id="ada")).thread_id
+        said: dict[str, Any] = {"messages": [HumanMessage("hello")]}
+        asked = RunRequest(thread_id, user_id="root", input=said)
+        with pytest.raises(NotFoundError):
+            await host.runs.start(asked)
+        run = await host.runs.start(asked, of_any_owner=True)
+        await asyncio.wait_for(run.ended.wait(), 20)
+        assert run.scope is not None
+        assert (run.user_id, run.record.user_id, run.scope.user_id) == ("ada", "ada", "ada")
 
 
 async def test_an_answer_takes_the_options_of_no_strangers_run(tmp_path: Path) -> None:
