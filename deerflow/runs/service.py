@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from deerflow.config.request import RequestOptions, parse_request_options
 from deerflow.errors import ConflictError, UnavailableError
 from deerflow.log_ids import bearing_log_ids
 from deerflow.runs.active import ActiveRun
+from deerflow.runs.arrivals import Arrivals
 from deerflow.runs.ending import ROLLBACK, Ending
 from deerflow.runs.events.budget import EventBudget
 from deerflow.runs.events.log import EventLog
@@ -43,7 +43,6 @@ logger = logging.getLogger(__name__)
 MOST_ENDING_SECONDS = 120.0
 # For what could not be written before; where it cannot be now, another host finds these runs and ends them.
 LAST_WRITES_SECONDS = 15.0
-LOOK_SECONDS = 0.05
 
 
 class RunService:
@@ -53,7 +52,7 @@ class RunService:
         self._parts = parts
         self._lanes = ThreadLanes()
         self._active: dict[str, ActiveRun] = {}
-        self._arriving: set[str] = set()
+        self._arrivals = Arrivals()
         self._emptying: Counter[str] = Counter()
         self._unsaved: dict[str, ActiveRun] = {}
         self._recent = RecentRuns()
@@ -74,24 +73,21 @@ class RunService:
         checked_id(request.thread_id, "thread_id")
         checked_id(request.run_id, "run_id")
         options = parse_request_options(request.context, self._parts.config)
-        self._arriving.add(request.run_id)
-        try:
-            if request.resumed:
-                request = await with_options_of_asker(
-                    request, self._parts.stores.runs, of_any_owner=of_any_owner
-                )
-                options = parse_request_options(request.context, self._parts.config)
-            return await uninterrupted(
-                self._admit(request, options, of_any_owner=of_any_owner), name=f"admit run {request.run_id}"
-            )
-        except asyncio.CancelledError:
-            # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
-            run = self._active.get(request.run_id)
-            if run is not None:
-                run.stop("disconnected")
-            raise
-        finally:
-            self._arriving.discard(request.run_id)
+        with self._arrivals.arriving(request.run_id):
+            try:
+                if request.resumed:
+                    request = await with_options_of_asker(
+                        request, self._parts.stores.runs, of_any_owner=of_any_owner
+                    )
+                    options = parse_request_options(request.context, self._parts.config)
+                admission = self._admit(request, options, of_any_owner=of_any_owner)
+                return await uninterrupted(admission, name=f"admit run {request.run_id}")
+            except asyncio.CancelledError:
+                # Whoever asked is gone, but the record may be there: a recorded run always comes to an end.
+                run = self._active.get(request.run_id)
+                if run is not None:
+                    run.stop("disconnected")
+                raise
 
     @property
     def accepting(self) -> bool:
@@ -211,7 +207,8 @@ class RunService:
             followed = asyncio.create_task(self._followers.finished(drain_seconds), name="end of streams")
             await asyncio.wait({*self._supervisors(), followed}, timeout=drain_seconds)
             await followed
-        await self._admitted()
+        # Once the host is closed nobody here could end what is just being recorded.
+        await self._arrivals.over(LAST_WRITES_SECONDS)
         for run in list(self._active.values()):
             run.stop("shutdown")
         running = self._supervisors()
@@ -221,12 +218,6 @@ class RunService:
                 abandon(supervisor)
         await self._followers.let_go()
         await self._save_last_endings()
-
-    async def _admitted(self) -> None:
-        """Wait for runs that are just being recorded: once the host is closed nobody here could end them."""
-        over_at_seconds = time.monotonic() + LAST_WRITES_SECONDS
-        while self._arriving and time.monotonic() < over_at_seconds:
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def _save_last_endings(self) -> None:
         try:
@@ -250,7 +241,7 @@ class RunService:
                 run.stop(reason)
             elif run.run_id not in owned and run.run_id in active and run.ending is None:
                 run.stop(HOST_LOST)
-        carried = {*active, *self._active, *self._arriving, *self._unsaved}
+        carried = {*active, *self._active, *self._arrivals, *self._unsaved}
         for run_id in owned.keys() - carried:
             await end_stray(run_id, self._parts)
 
