@@ -79,6 +79,21 @@ async def test_a_job_is_taken_back_before_it_begins_and_finished_afterwards(thre
     assert running.cancelled() and waiting.cancelled()
 
 
+async def test_a_job_that_fails_when_its_caller_has_left_is_nobodys(threads: JobThreads) -> None:
+    held = Held()
+
+    def failing() -> None:
+        held()
+        raise ValueError("no")
+
+    left = asyncio.create_task(threads.run(failing))
+    await asyncio.to_thread(held.begun.wait, 10)
+    left.cancel()
+    held.go_on.set()
+    assert await threads.run(lambda: "still there") == "still there"
+    assert left.cancelled()
+
+
 async def test_closing_waits_for_what_runs_and_takes_back_what_waits() -> None:
     threads, held = JobThreads(name="jobs"), Held()
     running, waiting = (asyncio.create_task(threads.run(job)) for job in (held, lambda: "never"))
@@ -103,10 +118,10 @@ async def test_nothing_of_a_job_is_held_while_the_next_one_is_waited_for(threads
     gone = weakref.ref(thing)
     await threads.run(lambda thing=thing: thing)  # type: ignore[misc]
     del thing
-    await threads.run(lambda: None)
-    await asyncio.sleep(0)
-    gc.collect()
-    assert gone() is None
+    async with asyncio.timeout(10):  # the thread may not have come to its waiting yet
+        while gone() is not None:
+            await asyncio.sleep(0.01)
+            gc.collect()
 
 
 async def test_where_no_thread_can_begin_a_job_is_refused_and_the_next_one_tries_again(
