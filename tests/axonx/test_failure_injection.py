@@ -17,6 +17,7 @@ from axonx.components.job import JobEvent, JobResponse, LogEvent, ResultEvent
 
 HANG_SECONDS = 0.004
 LIMIT_SECONDS = 0.02
+PATIENCE_SECONDS = 60
 
 
 class Injected(Exception):
@@ -166,7 +167,7 @@ async def use(app: Application, chaos: Chaos) -> None:
     await asyncio.wait(tasks, timeout=3 * LIMIT_SECONDS)
     for task in tasks:
         task.cancel()
-    await asyncio.wait(tasks, timeout=5)
+    await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
     for task in tasks:
         error = None if task.cancelled() else task.exception()
         assert error is None or isinstance(error, RuntimeError), error  # "not running": the close came first
@@ -180,7 +181,7 @@ async def close(app: Application, chaos: Chaos) -> None:
         except (TimeoutError, BaseExceptionGroup):
             pass
     try:
-        await asyncio.wait_for(app.close(), 5)
+        await asyncio.wait_for(app.close(), PATIENCE_SECONDS)
     except BaseExceptionGroup as group:
         assert group.message == "Application cleanup failed"
 
@@ -215,7 +216,7 @@ async def test_nothing_leaks_whatever_fails(tmp_path: Path, seed: int) -> None:
         assert not app.is_started
         left = asyncio.all_tasks() - before
         if left:
-            await asyncio.wait(left, timeout=1)
+            await asyncio.wait(left, timeout=PATIENCE_SECONDS)
         assert asyncio.all_tasks() <= before
         assert +chaos.open == Counter()
         assert -chaos.open == Counter()

@@ -28,7 +28,6 @@ def step_app(workspace: Path, *bodies: StepBody, **config: Any) -> Application:
     """An Application with one Job, `job`, whose Steps are the bodies; `job=` adds to its entry."""
     classes = [step(body, f"step{index}") for index, body in enumerate(bodies)]
     entry = {"steps": [{"backend": f"step{index}"} for index in range(len(bodies))], **config.pop("job", {})}
-    config.setdefault("job_close_timeout_seconds", 0.2)
     return Application(providers=classes, workspace_dir=workspace, jobs={"job": entry}, **config)
 
 

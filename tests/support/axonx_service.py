@@ -67,7 +67,6 @@ async def served(
     }
     service = {"backend": "http", "port": 0, "token": token, "mcp": False, **config.pop("service", {})}
     providers = (*classes, *config.pop("providers", ()))
-    config.setdefault("job_close_timeout_seconds", 0.2)
     app = Application(providers=providers, workspace_dir=workspace, jobs=entries, service=service, **config)
     async with app:
         assert isinstance(app.context.service, HttpService)

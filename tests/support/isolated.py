@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from langchain.agents.middleware import AgentMiddleware
 
 from deerflow.agents.fold import fold
+from deerflow.extensions import hook_runs
 from deerflow.extensions.isolation import IsolatedMiddleware, isolate
 
 SOURCE = "acme:install"
@@ -46,6 +49,28 @@ def wrappers(
         isolate(SOURCE, middleware, name=f"ext_{n}", hook_timeout_seconds=limit_seconds, report=reports)
         for n, middleware in enumerate(middlewares, first)
     ]
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, hangs: Callable[[], bool] = lambda: False) -> list[float]:
+    """Let a limit begin only once its hook has news, or hangs: a slow machine spends none. The limits so far."""
+    limits: list[float] = []
+    wait, wait_on_loop = hook_runs.SyncThreadRun.settle, hook_runs._AsyncSettling.settle
+
+    def settle(run: hook_runs.SyncThreadRun, limit_seconds: float) -> None:
+        limits.append(limit_seconds)
+        while not (run.has_news() or hangs()):
+            time.sleep(0.001)
+        wait(run, limit_seconds)
+
+    async def settle_on_loop(run: hook_runs._AsyncSettling, limit_seconds: float) -> None:
+        limits.append(limit_seconds)
+        while not (run.has_news() or hangs()):
+            await asyncio.sleep(0.001)
+        await wait_on_loop(run, limit_seconds)
+
+    monkeypatch.setattr(hook_runs.SyncThreadRun, "settle", settle)
+    monkeypatch.setattr(hook_runs._AsyncSettling, "settle", settle_on_loop)
+    return limits
 
 
 class _Telling:

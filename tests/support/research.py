@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from axonx.components.registry import provider
 from axonx.task import BaseInputParams, BaseOutputParams, BaseTask, TaskStep, TaskType
@@ -131,6 +132,9 @@ class ActTask(BaseTask):
     def leave_a_thread(self) -> None:
         threading.Thread(target=time.sleep, args=(self.input_params.seconds,)).start()
 
+    def leave_a_thread_that_waits(self) -> None:
+        threading.Thread(target=_wait_for, args=(self.persistent_dir / "go",)).start()
+
     def leave_at_once(self) -> None:
         os._exit(0)
 
@@ -182,3 +186,8 @@ class ActTask(BaseTask):
         self._records.update(
             self.task_id, self.run_id, lambda record: record.with_changes(error="x" * 50_000)
         )
+
+
+def _wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)

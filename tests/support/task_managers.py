@@ -56,14 +56,15 @@ async def until(condition: Callable[[], bool]) -> None:
 async def sleeping(
     manager: BaseTaskManager, action: str = "sleep", name: str = "one"
 ) -> tuple[TaskHandle, int]:
-    """Submit a Task that sleeps; returns when it does, with the id of its process."""
+    """Submit a Task that sleeps; returns when it does and has told all, with the id of its process."""
     handle = await manager.submit("act", {"action": action, "task_name": name})
     async with asyncio.timeout(60):
         while " started\n" not in (await manager.read_log(handle.task_id)).content:
             await asyncio.sleep(0.02)
-    pid = (await manager.get_status(handle.task_id)).pid
-    assert pid is not None
-    return handle, pid
+        # Record, events and log are files of their own, and come out of a cluster one after another.
+        while (status := await manager.get_status(handle.task_id)).pid is None or not status.steps:
+            await asyncio.sleep(0.02)
+    return handle, status.pid
 
 
 def persistent(workspace: Path, handle: TaskHandle) -> Path:

@@ -51,7 +51,7 @@ def test_an_interrupted_job_cleans_up(tmp_path: Path, number: signal.Signals, st
     (tmp_path / "axonx.yaml").write_text(yaml.safe_dump({"jobs": {"slow": {"backend": "slow"}}}))
     with begun(tmp_path, "run", "slow") as process:
         process.send_signal(number)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == status
     assert (tmp_path / "cleaned").exists()
     assert "Traceback" not in errors
@@ -62,7 +62,7 @@ def test_an_interrupted_task_is_recorded_as_cancelled(tmp_path: Path, number: si
     install(tmp_path / "site", "slow", "tasks: {slow: '{package}.mod:Slow'}", mod=TASK)
     with begun(tmp_path, "exec", "slow", "--task_name", "one") as process:
         process.send_signal(number)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.strip() == "Error: interrupted"
     record = json.loads((tmp_path / ".axonx" / "base" / "base#slow#one" / "metadata.json").read_text())

@@ -21,7 +21,9 @@ import yaml
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from support.axonx_plugins import install
+from support.ports import free_port
 
+PATIENCE_SECONDS = 60
 COMMAND = [sys.executable, "-m", "axonx.cli", "serve"]
 CONFIG: dict[str, Any] = {
     "app_name": "Test",
@@ -63,27 +65,30 @@ def _address(process: subprocess.Popen[str]) -> str:
     raise AssertionError("it did not start")
 
 
+def get(url: str, **headers: str) -> httpx.Response:
+    return httpx.get(url, headers=headers, trust_env=False, timeout=PATIENCE_SECONDS)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_service_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as (process, address):
-        assert httpx.get(f"{address}/health", trust_env=False).json()["answer"] == {"running": True}
+        assert get(f"{address}/health").json()["answer"] == {"running": True}
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_the_command_line_overrides_address_and_token(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "127.0.0.2", AXONX_TOKEN="s3cret") as (_, address):
         assert address.startswith("http://127.0.0.2:")
-        assert httpx.get(f"{address}/jobs", trust_env=False).status_code == 401
-        headers = {"authorization": "Bearer s3cret"}
-        items = httpx.get(f"{address}/jobs", headers=headers, trust_env=False).json()["answer"]["items"]
+        assert get(f"{address}/jobs").status_code == 401
+        items = get(f"{address}/jobs", authorization="Bearer s3cret").json()["answer"]["items"]
         assert [item["name"] for item in items] == ["greet", "private"]
 
 
 def test_a_job_of_a_service_is_run_from_the_command_line(tmp_path: Path, cli: Any) -> None:
-    with serving(tmp_path, "--token", "s3cret") as (_, address):
+    with serving(tmp_path, "--token", "s3cret", "--port", str(free_port())) as (_, address):
         target = ("--target", address, "--token", "s3cret")
-        outcome = cli("run", "greet", *target, "--name", "Zoë", "--client-timeout", "10")
+        outcome = cli("run", "greet", *target, "--name", "Zoë", "--client-timeout", "60")
         assert (outcome.status, outcome.out) == (0, '{"answer":"Hello, Zoë!","success":true,"metadata":{}}\n')
         lines = cli("run", "greet", *target, "--stream").out.splitlines()
         assert [json.loads(line)["kind"] for line in lines] == ["progress", "progress", "result"]
@@ -101,7 +106,12 @@ def test_a_port_in_use_is_status_1_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
-            [*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+            [*COMMAND, "--port", port],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(
@@ -170,7 +180,7 @@ def test_the_end_of_the_input_or_a_signal_ends_the_tools(
     process = subprocess.Popen(
         [parameters.command, *parameters.args], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    killer = threading.Timer(20, process.kill)
+    killer = threading.Timer(PATIENCE_SECONDS, process.kill)
     killer.start()
     try:
         assert process.stdin is not None

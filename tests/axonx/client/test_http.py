@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from support.axonx_service import TEXT, Served, served
+from support.loop_clock import put_forward
+from support.ports import free_port
 
 from axonx import Application, BaseStep
 from axonx.client.http import HttpClient
@@ -232,13 +234,14 @@ async def test_whatever_a_broken_service_does_the_stream_ends_with_one_failure(
 
 
 async def test_a_service_that_is_down_is_a_failure_until_it_is_up_again(tmp_path: Path) -> None:
-    async with served(tmp_path / "far", JOBS) as far:
-        port = int(far.address.rsplit(":", 1)[1])
+    service = {"port": free_port()}
+    async with served(tmp_path / "far", JOBS, service=service) as far:
+        pass
     async with near(tmp_path, far.address) as app:
         down = await app.run_job("work", target=far.address)
         assert not down.success
         assert down.answer.startswith(f"RemoteCallError: {far.address}: ConnectError: ")
-        async with served(tmp_path / "far", JOBS, service={"port": port}):
+        async with served(tmp_path / "far", JOBS, service=service):
             assert (await app.run_job("work", target=far.address)).success
         assert not (await app.run_job("work", target=far.address)).success
 
@@ -294,15 +297,25 @@ async def test_closing_ends_remote_calls_that_are_running(tmp_path: Path) -> Non
 
 
 async def test_a_call_may_be_limited_in_time(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
     async def wait(step: BaseStep) -> None:
         await step.emit(ProgressEvent(name="a"))
+        begun.set()
         await asyncio.Event().wait()
 
+    loop = asyncio.get_running_loop()
     async with served(tmp_path, {"wait": wait}) as far:
-        async with HttpClient(address=far.address, timeout_seconds=0.1) as client:
-            response = await client.run_job("wait")
-            events = [event async for event in client.stream_job("wait")]
-    expected = f"RemoteCallError: {far.address}: there was no result within 0.1 s"
+        async with HttpClient(address=far.address, timeout_seconds=60) as client:
+            call = asyncio.create_task(client.run_job("wait"))
+            await begun.wait()
+            put_forward(loop, 60)
+            response = await call
+            events = []
+            async for event in client.stream_job("wait"):
+                events.append(event)
+                put_forward(loop, 60)
+    expected = f"RemoteCallError: {far.address}: there was no result within 60 s"
     assert (response.success, response.answer) == (False, expected)
     assert [event.kind for event in events] == ["progress", "result"]
     assert events[-1].answer == expected  # type: ignore[union-attr]

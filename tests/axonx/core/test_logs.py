@@ -65,6 +65,7 @@ async def test_the_console_is_silent_unless_asked(tmp_path: Path, capsys: pytest
 
 
 async def test_a_start_that_is_cancelled_at_once_leaves_no_log_open(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     app = logging_app(tmp_path, "brief", log_to_file=True)
     for _ in range(5):
         start = asyncio.create_task(app.start())
@@ -75,4 +76,5 @@ async def test_a_start_that_is_cancelled_at_once_leaves_no_log_open(tmp_path: Pa
         assert start.cancelled()
         assert not app.context.logs.is_open
         assert app.context.logger.handlers == []
-    assert [thread.name for thread in threading.enumerate() if "_monitor" in thread.name] == []
+    begun = set(threading.enumerate()) - before
+    assert [thread.name for thread in begun if "_monitor" in thread.name] == []

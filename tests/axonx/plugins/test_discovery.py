@@ -104,7 +104,9 @@ def test_the_first_distribution_of_a_name_counts(site: Path, tmp_path: Path) -> 
     assert [plugin.distribution for plugin in plugins] == ["pa"]
 
 
-def test_what_was_found_is_kept_until_something_changes(site: Path) -> None:
+def test_what_was_found_is_kept_until_something_changes(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Others may write into the folder of the repository or of its tests meanwhile.
+    monkeypatch.setattr(sys, "path", [str(site)])
     install(site, "pa", "{}")
     age(site)
     discovery = Discovery()

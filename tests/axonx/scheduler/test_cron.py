@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.axonx_app import StepBody, step, step_app, ticks
+from support.axonx_app import StepBody, step, step_app, ticks, until
 
 from axonx import Application, BaseStep
 from axonx.errors import ConfigurationError, InvalidArgumentsError, UnknownJobError
+from axonx.scheduler import cron
 from axonx.scheduler.cron import CronScheduler
+from axonx.scheduler.timetable import ticks as ticks_of
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 NEVER = "0 0 1 1 *"
@@ -32,7 +36,7 @@ def scheduler_of(app: Application) -> CronScheduler:
 
 async def states(app: Application, count: int) -> list[str]:
     """The states in the history, once it has that many entries."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(runs := await scheduler_of(app).history()) < count:
             await asyncio.sleep(0.005)
     return [run.state for run in runs]
@@ -55,18 +59,24 @@ class Held:
             raise
 
 
-async def test_a_schedule_runs_its_job_with_its_arguments_at_its_time(tmp_path: Path) -> None:
+async def test_a_schedule_runs_its_job_with_its_arguments_at_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Any] = []
+    moment = NOW.replace(hour=12)
 
     async def body(step: BaseStep) -> None:
         seen.append(dict(step.context))
 
+    # The clock stands still at the moment, so that no second one comes.
+    readings = chain([moment - timedelta(seconds=0.01)] * 2, repeat(moment))
+    monkeypatch.setattr(cron, "ticks", partial(ticks_of, now=lambda: next(readings)))
+    monkeypatch.setattr(cron, "utc_now", lambda: moment)
     async with scheduled(tmp_path, body, cron="* * * * * *", arguments={"a": [1]}) as app:
-        assert (await states(app, 1))[0] == "succeeded"
-    assert seen[0] == {"a": [1]}
-    run = (await scheduler_of(app).history())[0]
-    assert run.started_at is not None
-    assert timedelta(0) <= run.started_at - run.scheduled_at < timedelta(seconds=1)
+        assert await states(app, 1) == ["succeeded"]
+    assert seen == [{"a": [1]}]
+    (run,) = await scheduler_of(app).history()
+    assert (run.scheduled_at, run.started_at) == (moment, moment)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +201,7 @@ async def test_an_unwritable_history_does_not_stop_the_schedule(
     async with scheduled(tmp_path, held) as app:
         for _ in range(2):
             scheduler_of(app).trigger(NOW)
-            async with asyncio.timeout(5):
-                while scheduler_of(app).running:
-                    await asyncio.sleep(0.005)
+            await until(lambda: not scheduler_of(app).running)
     assert held.log == ["begin", "end"] * 2
     assert "its history cannot be written" in caplog.text
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from support.axonx_app import recorder
 from support.axonx_service import Served, served
+from support.ports import free_port
 
 from axonx import Application, BaseStep
 from axonx.service.errors import ServiceStartError
@@ -27,8 +28,8 @@ def service_of(app: Application) -> HttpService:
 
 async def test_a_port_in_use_closes_everything_that_was_started(tmp_path: Path) -> None:
     log: list[str] = []
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         app = Application(
             providers=(recorder(log),),
             workspace_dir=tmp_path,
@@ -51,11 +52,11 @@ async def test_a_port_in_use_closes_everything_that_was_started(tmp_path: Path) 
 
 
 async def test_a_closed_service_frees_its_port_and_starts_again(tmp_path: Path) -> None:
-    app = Application(workspace_dir=tmp_path, service={"backend": "http", "port": 0, "mcp": False})
+    port = free_port()
+    app = Application(workspace_dir=tmp_path, service={"backend": "http", "port": port, "mcp": False})
     before = asyncio.all_tasks()
     for _ in range(2):
         async with app:
-            port = int(service_of(app).address.rsplit(":", 1)[1])
             async with httpx.AsyncClient(trust_env=False) as http:
                 assert (await http.get(f"{service_of(app).address}/health")).status_code == 200
         with socket.create_server(("127.0.0.1", port)):
@@ -120,7 +121,12 @@ async def test_a_job_that_ignores_cancellation_does_not_hold_up_the_close(
             except asyncio.CancelledError:
                 pass
 
-    async with served(tmp_path, {"stubborn": stubborn}, service={"cleanup_timeout": 0.1}) as service:
+    async with served(
+        tmp_path,
+        {"stubborn": stubborn},
+        service={"cleanup_timeout": 0.1},
+        job_close_timeout_seconds=0.1,
+    ) as service:
         call = asyncio.create_task(service.call("stubborn"))
         await begun.wait()
         await asyncio.wait_for(service.app.close(), 5)

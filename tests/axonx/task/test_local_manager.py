@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from support import research
-from support.task_managers import application, ended, is_gone, manager_of, sleeping, until
+from support.task_managers import application, ended, is_gone, manager_of, persistent, sleeping, until
 from support.task_records import a_record, an_ended_process
 
 from axonx.components.registry import provider
@@ -135,23 +135,38 @@ async def test_nothing_is_deleted_when_one_of_the_tasks_is_unknown(manager: Base
 
 
 async def test_deleting_waits_for_a_worker_that_still_exits(manager: BaseTaskManager, tmp_path: Path):
-    handle = await manager.submit("act", {"action": "leave_a_thread", "seconds": 0.6})
-    record = await ended(manager, handle)
-    assert record.pid is not None and not is_gone(record.pid)
+    handle, pid = await exiting(manager)
 
-    assert await manager.delete([handle.task_id]) == [handle.task_id]
+    deletion = asyncio.create_task(manager.delete([handle.task_id]))
 
-    assert is_gone(record.pid)
+    await asyncio.wait([deletion], timeout=0.2)
+    assert not deletion.done() and not is_gone(pid)
+    (persistent(tmp_path, handle) / "go").touch()
+    assert await deletion == [handle.task_id]
+    assert is_gone(pid)
 
 
-async def test_a_name_can_be_used_again_when_its_last_worker_is_gone(manager: BaseTaskManager):
-    first = await manager.submit("act", {"action": "leave_a_thread", "seconds": 0.4, "task_name": "one"})
-    record = await ended(manager, first)
+async def test_a_name_can_be_used_again_when_its_last_worker_is_gone(
+    manager: BaseTaskManager, tmp_path: Path
+):
+    first, pid = await exiting(manager)
 
-    second = await manager.submit("act", {"action": "print_lines", "task_name": "one"})
+    submission = asyncio.create_task(manager.submit("act", {"action": "print_lines", "task_name": "one"}))
 
-    assert record.pid is not None and is_gone(record.pid)
+    await asyncio.wait([submission], timeout=0.2)
+    assert not submission.done() and not is_gone(pid)
+    (persistent(tmp_path, first) / "go").touch()
+    second = await submission
+    assert is_gone(pid)
     assert (await ended(manager, second)).state == TaskState.SUCCEEDED
+
+
+async def exiting(manager: BaseTaskManager) -> tuple[TaskHandle, int]:
+    """A Task that has ended, and the id of its process, which stays until its file `go` is there."""
+    handle = await manager.submit("act", {"action": "leave_a_thread_that_waits", "task_name": "one"})
+    pid = (await ended(manager, handle)).pid
+    assert pid is not None
+    return handle, pid
 
 
 async def test_a_worker_that_cannot_be_started_fails_its_run(

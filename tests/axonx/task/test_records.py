@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -137,8 +138,8 @@ def test_errors_are_bounded_and_printable(records: TaskRecords):
 
 def test_records_are_listed_oldest_first_by_type_and_state(records: TaskRecords):
     ids = ["etl#a#1", "base#b#2", "etl#a#3"]
-    for task_id in ids:
-        records.claim(a_record(task_id))
+    for second, task_id in enumerate(ids):
+        records.claim(a_record(task_id, created_at=datetime(2025, 1, 1, second=second, tzinfo=UTC)))
     records.update("etl#a#3", records.read("etl#a#3").run_id, ended)
     (records.layout.workspace_path / "etl" / "something else").mkdir()
 
@@ -282,19 +283,25 @@ while True:
 """
 
 
+def length(records: TaskRecords) -> int:
+    return len(records.read(TASK).error)
+
+
 def test_killing_a_writer_at_any_moment_leaves_a_readable_record(records: TaskRecords):
     records.claim(a_record(TASK))
     moments = random.Random(7)
-    lengths = set()
+    lengths = {0}
     for _ in range(20):
+        before = length(records)
         command = [sys.executable, "-c", WRITER, str(records.layout.workspace_path), TASK]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None and process.stdout.readline() == b"up\n"
-            try:
-                process.wait(moments.uniform(0.002, 0.03))
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
-        lengths.add(len(records.read(TASK).error))
+            while process.poll() is None and length(records) == before:
+                pass
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(moments.uniform(0, 0.03))
+            os.kill(process.pid, signal.SIGKILL)
+        lengths.add(length(records))
 
     assert lengths <= {0, 10, 300_000} and len(lengths) > 1
     record = records.read(TASK)

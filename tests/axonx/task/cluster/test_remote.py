@@ -22,7 +22,6 @@ async def test_an_order_that_another_worker_has_taken_is_left_alone(client: Clie
 async def test_a_task_whose_service_takes_no_frames_any_more_is_ended(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(remote, "ORPHANED_SECONDS", 0.3)
     monkeypatch.setattr(remote, "ALIVE_SECONDS", 0.0)
     record = a_record("base#act#one", input_params={"action": "sleep"})
     inbox = await Queue(inbox_name(record.run_id), client=client, maxsize=QUEUE_FRAMES)
@@ -40,6 +39,8 @@ async def test_a_task_whose_service_takes_no_frames_any_more_is_ended(
         while running is None:
             _, kind, payload = await outbox.get()
             running = TaskMetadata.model_validate_json(payload) if kind == FrameKind.RECORD else None
+        monkeypatch.setattr(remote, "ORPHANED_SECONDS", 0.3)
+        await outbox.get()  # whatever is put now, or waits to be, still has the usual time
         with pytest.raises(TimeoutError):
             await future
 
