@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,11 +150,13 @@ async def test_each_node_hook_is_counted_once(
 
 @runs
 async def test_a_hook_out_of_time_has_failed(side: str, flavour: str, outcomes: list[HookOutcome]) -> None:
+    released = threading.Event()
+
     class Hanging(AgentMiddleware[Any, Any]):
         if flavour != "async":
 
             def before_model(self, state: Any, runtime: Any) -> None:
-                time.sleep(1)  # a sync hook cannot be cancelled: it is left behind
+                released.wait(60)  # a sync hook cannot be cancelled: it is left behind
 
         if flavour != "sync":
 
@@ -161,7 +164,10 @@ async def test_a_hook_out_of_time_has_failed(side: str, flavour: str, outcomes: 
                 await asyncio.sleep(60)
 
     graph, _ = agent(isolated(Hanging(), reports=Reports(), limit_seconds=0.1))
-    await run(graph, side)
+    try:
+        await run(graph, side)
+    finally:
+        released.set()
     if (side, flavour) != ("sync", "async"):
         assert told(outcomes) == [(SOURCE, "before_model", True)]
         assert outcomes[0].seconds >= 0.09

@@ -12,7 +12,7 @@ from langchain.agents.middleware.types import ExtendedModelResponse, ModelRespon
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Command
 from support.agents import SIDES, Counter, agent, calls, run, says, texts
-from support.isolated import RUNS, Reports, contributed, isolated, reported, wrapping
+from support.isolated import RUNS, Reports, contributed, isolated, patient, reported, wrapping
 
 runs = pytest.mark.parametrize(("side", "flavour"), RUNS)
 
@@ -362,14 +362,19 @@ async def test_parallel_tool_calls_keep_apart() -> None:
 
 
 async def test_a_hook_that_leaves_before_its_handler_ends_does_not_cut_it_short() -> None:
+    left = asyncio.Event()
+
     class Impatient(AgentMiddleware):
         async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            async with asyncio.timeout(0.01):
-                return await handler(request)
+            try:
+                async with asyncio.timeout(0.01):
+                    return await handler(request)
+            finally:
+                left.set()
 
     class Slow(AgentMiddleware):
         async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            await asyncio.sleep(0.1)
+            await left.wait()
             return await handler(request)
 
     reports = Reports()
@@ -422,19 +427,20 @@ async def test_an_error_whose_text_cannot_be_read_is_named_by_its_type() -> None
     assert isinstance(reports.errors[0], Mute)
 
 
-async def test_time_in_the_handler_does_not_count() -> None:
+async def test_time_in_the_handler_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(AgentMiddleware):
         def wrap_model_call(self, request: Any, handler: Any) -> Any:
-            time.sleep(0.5)
+            time.sleep(0.1)
             return handler(request)
 
-    reports = Reports()
+    reports, limits = Reports(), patient(monkeypatch)
     hooks = [wrapping("wrap_model_call", flavour, looks_on) for flavour in ("sync", "both")]
-    stack = isolated(*hooks, reports=reports, limit_seconds=0.4, inside=[Slow()])
+    stack = isolated(*hooks, reports=reports, limit_seconds=0.05, inside=[Slow()])
     graph, _ = agent(stack, says("real"))
     for side in SIDES:
         await run(graph, side)
     assert reports.messages == []
+    assert limits == [0.05] * 8, "each hook has all of it before its handler, and all of it after"
 
 
 @runs

@@ -72,6 +72,13 @@ def messages(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> 
     return [record.getMessage() for record in records if record.levelno >= level]
 
 
+def put_forward(seconds: float) -> None:
+    """Let it be so much later for the running loop."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+
+
 @pytest.fixture
 def other_loop() -> Iterator[asyncio.AbstractEventLoop]:
     """A second event loop that runs in a thread of its own."""
@@ -131,6 +138,7 @@ async def test_failure_is_logged_with_its_traceback_and_collected_nowhere(
     assert notification.snapshot.diagnostics == []
 
 
+@pytest.mark.usefixtures("only_timers")
 async def test_spent_budget_times_out_one_and_skips_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     slow, later = hanging(), Hooks()
     await notify(start(Hooks(), slow, later, later, budget_seconds=0.05))
@@ -157,8 +165,13 @@ async def test_task_hooks_have_three_seconds(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_budget_is_shared_by_all_contributors(caplog: pytest.LogCaptureFixture) -> None:
-    steady = [Hooks(lambda: asyncio.sleep(0.06)) for _ in range(3)]
-    await notify(start(*steady, budget_seconds=0.1))
+    async def takes_a_minute() -> None:
+        put_forward(60)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    steady = [Hooks(takes_a_minute) for _ in range(3)]
+    await notify(start(*steady, budget_seconds=100))
     assert [hooks.calls for hooks in steady] == [1, 1, 0]
     assert [message.split()[3] for message in messages(caplog)] == ["timed", "skipped"]
 
@@ -221,7 +234,7 @@ async def cancel_myself_and_wait() -> None:
 @pytest.mark.parametrize("body", [cancel_myself_and_return, cancel_myself_and_wait])
 async def test_contributor_that_cancels_itself_does_not_hit_the_next(body: Body) -> None:
     async def work() -> None:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(30):
             await asyncio.sleep(0.01)
         finished.append(True)
 
@@ -286,14 +299,14 @@ async def test_hook_that_ignores_its_cancellation_is_abandoned(caplog: pytest.Lo
                 await release.wait()
         raise ValueError("late")
 
-    later = Hooks()
+    later, before = Hooks(), set(cancellation._abandoned)
     await notify(start(Hooks(stubborn), later, budget_seconds=0.01))
     assert messages(caplog)[-1] == (
         "Extension acme_0:install: on_task_start ignored its cancellation for task 7f3c-whole-id "
         "and was abandoned"
     )
     gc.collect()
-    [kept] = cancellation._abandoned
+    [kept] = cancellation._abandoned - before
     release.set()
     await asyncio.wait((kept,))
     assert kept not in cancellation._abandoned
@@ -310,13 +323,14 @@ async def test_host_cancellation_does_not_wait_for_a_stubborn_hook() -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await release.wait()
 
-    host = asyncio.create_task(notify(start(Hooks(stubborn))))
+    before = set(cancellation._abandoned)
+    host = asyncio.create_task(notify(start(Hooks(stubborn), budget_seconds=100)))
     await asyncio.sleep(0.01)
     host.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(host, 2)
+        await asyncio.wait_for(host, 30)
     release.set()
-    await asyncio.wait(cancellation._abandoned)
+    await asyncio.wait(cancellation._abandoned - before)
 
 
 async def test_blocking_hook_spends_the_budget(caplog: pytest.LogCaptureFixture) -> None:
@@ -394,6 +408,7 @@ async def test_one_notification_is_one_asyncio_task() -> None:
     assert counts == [1]
 
 
+@pytest.mark.usefixtures("only_timers")
 async def test_outcomes_are_told(caplog: pytest.LogCaptureFixture) -> None:
     told: list[tuple[str, str, bool]] = []
 
@@ -428,13 +443,16 @@ async def test_hooks_run_on_the_registered_loop(other_loop: asyncio.AbstractEven
 
 
 async def test_budget_holds_on_another_loop(
-    other_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+    other_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, wait_until_called: Any
 ) -> None:
     slow, later = hanging(), Hooks()
+    wait_until_called(slow)
     registration = register_notification_loop(other_loop)
     await notify(start(slow, later, budget_seconds=0.05))
     registration.release()
-    assert slow.cancelled
+    async with asyncio.timeout(30):
+        while not slow.cancelled:
+            await asyncio.sleep(0.001)
     assert [message.split()[3] for message in messages(caplog)] == ["timed", "skipped"]
 
 
@@ -448,7 +466,9 @@ async def test_cancellation_is_carried_to_another_loop(other_loop: asyncio.Abstr
     with pytest.raises(asyncio.CancelledError):
         await host
     registration.release()
-    assert slow.cancelled
+    async with asyncio.timeout(30):
+        while not slow.cancelled:
+            await asyncio.sleep(0.001)
     assert later.calls == 0
 
 
@@ -461,16 +481,17 @@ async def test_interrupt_on_another_loop_reaches_the_host(other_loop: asyncio.Ab
 
 
 async def test_blocked_loop_does_not_hold_the_host(
-    other_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+    other_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, wait_until_called: Any
 ) -> None:
     release = threading.Event()
 
     async def blocking() -> None:
-        release.wait(10)
+        release.wait(60)
 
-    later = Hooks()
+    blocked, later = Hooks(blocking), Hooks()
+    wait_until_called(blocked)
     registration = register_notification_loop(other_loop)
-    await notify(start(Hooks(blocking), later, budget_seconds=0.05))
+    await notify(start(blocked, later, budget_seconds=0.05))
     registration.release()
     assert not release.is_set()
     release.set()

@@ -219,15 +219,19 @@ async def test_failing_stop_is_reported_and_the_others_are_stopped(error: BaseEx
 
 async def test_cancelled_shutdown_stops_every_service_first() -> None:
     story: list[str] = []
+    stopping, may_stop = asyncio.Event(), asyncio.Event()
 
     async def slow() -> None:
-        await asyncio.sleep(0.05)
+        stopping.set()
+        await may_stop.wait()
         story.append("done")
 
     services = await start_services(serving(Service("a", story), Service("b", story, stop=slow)), DEPS)
     host = asyncio.create_task(services.stop())
-    await asyncio.sleep(0.01)
+    await stopping.wait()
     host.cancel()
+    await asyncio.sleep(0.01)
+    may_stop.set()
     with pytest.raises(asyncio.CancelledError):
         await host
     assert story[2:] == ["b stops", "done", "a stops"]
@@ -294,7 +298,7 @@ async def test_service_whose_own_work_fails_is_stopped_and_reported() -> None:
     story: list[str] = []
     loaded = serving(Grouped(), Service("b", story))
     services = await start_services(loaded, DEPS)
-    await asyncio.wait_for(stopped.wait(), 1)
+    await asyncio.wait_for(stopped.wait(), 30)
     await services.stop()
     assert faults(loaded)[0] == ("x:install", "service was cancelled while it was running; stopping it")
     assert faults(loaded)[1][1].startswith("service stop() failed; continuing shutdown: ")

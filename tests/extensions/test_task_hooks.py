@@ -80,6 +80,7 @@ async def test_a_start_that_was_cancelled_while_one_was_being_told_has_its_stop(
     assert second.told == ["stop aborted"]
 
 
+@pytest.mark.usefixtures("only_timers")
 async def test_who_was_skipped_at_the_start_is_told_of_the_stop_within_a_budget_of_its_own() -> None:
     first, second = Noting(waits=True), Noting()
     hooks = _hooks(first, second, notification_budget_seconds=0.05)

@@ -52,7 +52,7 @@ def wrappers(
 
 
 def patient(monkeypatch: pytest.MonkeyPatch, hangs: Callable[[], bool] = lambda: False) -> list[float]:
-    """Let a limit begin only once its hook has news, or hangs: a slow machine spends none. The limits so far."""
+    """Let a limit begin once its hook has news or hangs, however slow all is; the limits so far."""
     limits: list[float] = []
     wait, wait_on_loop = hook_runs.SyncThreadRun.settle, hook_runs._AsyncSettling.settle
 
