@@ -52,7 +52,7 @@ async def find_run(request: Request, thread_id: str, run_id: str) -> AnyRun:
     try:
         return await run_of(request, thread_id, run_id)
     except NotFoundError:
-        left = await runs.find_left(run_id)
+        left = await _left_soon(runs, run_id)
         if left is None or left.thread_id != thread_id or visible_to(request) not in (None, left.user_id):
             raise
         return left
@@ -147,15 +147,16 @@ async def _last_result(request: Request, run: RunRecord) -> Mapping[str, Any]:
             raise ConnectionAbortedError("this host closes before the run has ended")
         return await _recorded_result(request, run)
     except NotFoundError:
-        left = await _left_soon(request, run)
+        left = await _left_soon(host_of(request).runs, run.run_id, is_temporary=is_temporary(run))
         return result_of_removed(run.run_id) if left is None else _left_result(left)
 
 
-async def _left_soon(request: Request, run: RunRecord) -> LeftRun | None:
+async def _left_soon(runs: RunService, run_id: str, *, is_temporary: bool = False) -> LeftRun | None:
     """What is left of a run on a temporary thread: its host tells that a moment after the thread is gone."""
-    runs = host_of(request).runs
-    for _ in range(LEFT_TRIES if runs.shares_events and is_temporary(run) else 0):
-        if (left := await runs.find_left(run.run_id)) is not None:
+    for _ in range(LEFT_TRIES if runs.shares_events else 0):
+        is_awaited = is_temporary or await runs.awaits_end(run_id)  # asked first: the end may come meanwhile
+        left = await runs.find_left(run_id)
+        if left is not None or not is_awaited:
             return left
         await asyncio.sleep(LEFT_PAUSE_SECONDS)
     return None

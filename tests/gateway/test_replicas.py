@@ -10,8 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from support.crashes import leave_under_way, until
+from support.crashes import ended, leave_under_way, until
 from support.gateways import ASKING, FAILING, SLOW, UNKNOWN_ID, GatewayClient, answer, said, serving
+from support.held import Held
 from support.hosts import DELEGATE_TWICE, scripted_config
 from support.redis_server import RedisServer
 from support.users import serving_users, users_app
@@ -19,11 +20,11 @@ from support.users import serving_users, users_app
 from deerflow.gateway.app import create_app
 from deerflow.runs import finish
 from deerflow.runs.events.log import IDS_PER_ATTEMPT
-from deerflow.runs.hosts import foreign
+from deerflow.runs.hosts import foreign, watch
 from deerflow.runs.record import RunRecord
 
-STEPS = {"when": "^step", "turns": [{"delay_seconds": 0.3, "text": "one two three"}]}
-BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}, "runs": {"lease_seconds": 1.0}}
+STEPS = {"when": "^step", "turns": [{"text": "one two three"}]}
+BRIEF: Any = {"shutdown": {"drain_seconds": 0.01}}
 PARAMS = [pytest.param(True, marks=pytest.mark.redis, id="redis"), pytest.param(False, id="records")]
 
 WHOLE = {"Last-Event-ID": "-1"}
@@ -47,6 +48,8 @@ async def replicas_on(home: Path, redis: RedisServer | None = None) -> AsyncIter
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "PAUSE_SECONDS", 0.1)
     monkeypatch.setattr(foreign, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(finish, "STEP_SECONDS", 60.0)  # tests hold them
 
 
 @pytest.fixture(params=PARAMS)
@@ -62,6 +65,11 @@ async def sharing(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Re
     """Two replicas that share events."""
     async with replicas_on(tmp_path, redis_server) as both:
         yield both
+
+
+async def followed(client: GatewayClient, times: int) -> None:
+    """Wait until so many readers follow runs of others there."""
+    await until(lambda: client.host.runs._followers._waiting == times)
 
 
 def named(events: list[Any]) -> list[tuple[str, str | None]]:
@@ -93,30 +101,44 @@ async def test_a_run_is_streamed_alike_through_both(sharing: Replicas) -> None:
 
 
 @pytest.mark.redis
-async def test_joining_without_an_id_shows_what_comes_from_now_on(sharing: Replicas) -> None:
+async def test_joining_without_an_id_shows_what_comes_from_now_on(
+    sharing: Replicas, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = sharing
+    graph = Held(monkeypatch, first.host.assembler, "lead")
     thread_id = await first.thread()
     run_id = await first.start(thread_id, "step", stream_mode=["values", "messages-tuple"])
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
-    await until(lambda: first.host.runs.find(run_id).log.last_id >= 2)  # type: ignore[union-attr]
-    await asyncio.sleep(0.1)  # so that Redis has them as well
-    events = await second.events("GET", path)
-    assert events[0].name == "messages" and int(events[0].id) > 2
+    with redis_server.client() as redis:
+        await until(lambda: redis.xlen(f"deerflow:run:{run_id}") == 1)  # the beginning has been told
+        joined = asyncio.create_task(second.events("GET", path))
+        await until(lambda: redis.info("clients")["blocked_clients"] == 1)
+    graph.let_go.set()
+    events = await joined
+    assert named(events)[0] == ("values", "2")
     assert events[-1].name == "end" and "gap" not in {event.name for event in events}
 
 
-async def test_a_run_can_be_joined_listed_and_read_through_the_other(replicas: Replicas) -> None:
+async def test_a_run_can_be_joined_listed_and_read_through_the_other(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = replicas
+    ending = Held(monkeypatch, finish, "save_ending")
     thread_id = await first.thread()
     run_id = await first.start(thread_id, "step")
     path = f"/threads/{thread_id}/runs"
     assert [run["run_id"] for run in (await second.get(path)).json()] == [run_id]
-    joined, streamed = await asyncio.gather(
-        second.get(f"{path}/{run_id}/join"), second.events("GET", f"{path}/{run_id}/stream")
-    )
-    assert answer(joined.json()) == "one two three"
-    assert joined.headers["content-location"] == f"{path}/{run_id}"
-    assert (streamed[-1].name, streamed[-1].data["status"]) == ("end", "success")
+    for is_under_way in (True, False):
+        reading = asyncio.gather(
+            second.get(f"{path}/{run_id}/join"), second.events("GET", f"{path}/{run_id}/stream")
+        )
+        if is_under_way:
+            await followed(second, 2)
+            ending.let_go.set()
+        joined, streamed = await reading
+        assert answer(joined.json()) == "one two three"
+        assert joined.headers["content-location"] == f"{path}/{run_id}"
+        assert (streamed[-1].name, streamed[-1].data["status"]) == ("end", "success")
     assert answer((await second.get(f"/threads/{thread_id}/state")).json()["values"]) == "one two three"
     assert answer(await second.say(thread_id, "hello")) == "echo: hello"
     assert answer((await first.get(f"/threads/{thread_id}/state")).json()["values"]) == "echo: hello"
@@ -131,7 +153,7 @@ async def test_a_run_is_cancelled_through_the_other(replicas: Replicas, action: 
     await until(lambda: first.host.runs.find(run_id).log.last_id >= 2)  # type: ignore[union-attr]
     stream = asyncio.create_task(second.events("GET", f"{path}/stream"))
     joined = asyncio.create_task(second.get(f"{path}/join"))
-    await asyncio.sleep(0.1)
+    await followed(second, 2)
     asked = await second.post(f"{path}/cancel", params={"action": action, "wait": int(wait)})
     assert asked.status_code == (200 if wait else 202)
     events = await stream
@@ -166,27 +188,34 @@ async def test_failures_and_questions_are_told_through_the_other(replicas: Repli
 async def test_a_client_that_leaves_takes_its_run_with_it(replicas: Replicas) -> None:
     first, second = replicas
     thread_id = await first.thread()
-    run_id = await first.start(thread_id, "slow")
-    path = f"/threads/{thread_id}/runs/{run_id}"
     for verb in ("stream", "join"):
+        run_id = await first.start(thread_id, "slow")
+        path = f"/threads/{thread_id}/runs/{run_id}"
         request = second.get(f"{path}/{verb}", params={"cancel_on_disconnect": "true"})
         leaving = asyncio.create_task(request)
-        await asyncio.sleep(0.2)
+        await followed(second, 1)
         leaving.cancel()
-    await until(lambda: first.host.runs.find(run_id) is None)
-    assert (await second.get(path)).json()["status"] == "interrupted"
+        await ended(first.host, run_id)
+        assert (await second.get(path)).json()["status"] == "interrupted"
 
 
 @pytest.mark.redis
-async def test_a_temporary_run_is_followed_through_the_other_also_after_its_end(sharing: Replicas) -> None:
+async def test_a_temporary_run_is_followed_through_the_other_also_after_its_end(
+    sharing: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = sharing
     for text, result in (("step", "one two three"), ("fail", None)):
+        ending = Held(monkeypatch, finish, "save_ending")
         run = (await first.post("/runs", json=said(text))).json()
         path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
-        for _ in range(2):  # under way, and gone
-            joined, events = await asyncio.gather(
+        for is_under_way in (True, False):
+            reading = asyncio.gather(
                 second.get(f"{path}/join"), second.events("GET", f"{path}/stream", headers=WHOLE)
             )
+            if is_under_way:
+                await followed(second, 2)
+                ending.let_go.set()
+            joined, events = await reading
             assert (events[0].name, events[-1].name) == ("metadata", "end")
             assert "gap" not in {event.name for event in events}
             if result is None:
@@ -204,20 +233,6 @@ async def apart(tmp_path: Path) -> AsyncIterator[Replicas]:
     """Two replicas that share only the records of runs."""
     async with replicas_on(tmp_path) as both:
         yield both
-
-
-class Held:
-    """A function that begins only once it is let go."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
-        self._call = getattr(owner, name)
-        monkeypatch.setattr(owner, name, self._later)
-
-    async def _later(self, *args: Any, **options: Any) -> Any:
-        self.reached.set()
-        await self.let_go.wait()
-        return await self._call(*args, **options)
 
 
 async def test_without_shared_events_a_temporary_run_is_told_as_long_as_its_thread_is_there(
@@ -243,7 +258,7 @@ async def test_without_shared_events_a_temporary_run_that_is_gone_is_told_as_rem
     run = (await first.post("/runs", json=said("step"))).json()
     path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
     following = asyncio.gather(second.get(f"{path}/join"), second.events("GET", f"{path}/stream"))
-    await until(lambda: second.host.runs._followers._waiting == 2)
+    await followed(second, 2)
     late = (second.host.database.stores.runs, "get") if is_read_late else (second.host.states, "read")
     reading = Held(monkeypatch, *late)
     ending.let_go.set()
@@ -257,7 +272,10 @@ async def test_without_shared_events_a_temporary_run_that_is_gone_is_told_as_rem
 
 
 @pytest.mark.redis
-async def test_owners_are_the_same_at_both(tmp_path: Path, redis_server: RedisServer) -> None:
+async def test_owners_are_the_same_at_both(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = Held(monkeypatch, finish, "save_ending")
     stream = {"backend": "redis", "url": redis_server.url}
     apps = [users_app(tmp_path, [STEPS], stream=stream, **BRIEF) for _ in range(2)]
     async with serving_users(apps[0]) as first, serving_users(apps[1]) as second:
@@ -276,6 +294,7 @@ async def test_owners_are_the_same_at_both(tmp_path: Path, redis_server: RedisSe
         ):
             assert (await stranger.request(method, path + suffix)).status_code == 404, suffix
         assert (await second.client().get(f"{path}/stream")).status_code == 401
+        ending.let_go.set()
         for token in (ann, root):
             events = await second.client(token).events("GET", f"{path}/stream", headers=WHOLE)
             assert (events[0].name, events[-1].name) == ("metadata", "end")
@@ -291,24 +310,29 @@ async def test_owners_are_the_same_at_both(tmp_path: Path, redis_server: RedisSe
 
 @pytest.mark.redis
 async def test_redis_that_goes_away_costs_other_replicas_events_and_nobody_the_end(
-    sharing: Replicas, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+    sharing: Replicas, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = sharing
+    first, second = sharing
+
+    async def answers(value: float) -> bool:
+        return f"deerflow_redis_answers {value}" in (await first.get("/metrics")).text
+
+    graph = Held(monkeypatch, first.host.assembler, "lead")
     thread_id = await first.thread()
     run_id = await first.start(thread_id, "step", stream_mode=["values", "messages-tuple"])
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
     streams = [asyncio.create_task(client.events("GET", path, headers=WHOLE)) for client in sharing]
-    await asyncio.sleep(0.2)
+    await followed(second, 1)
     redis_server.stop()
+    graph.let_go.set()
     here, there = [await stream for stream in streams]
     assert [event.name for event in here][-2:] == ["values", "end"]
     assert [int(event.id) for event in here] == list(range(1, len(here) + 1))
     assert [event.name for event in there][-2:] == ["gap", "end"]
-    assert "deerflow_redis_answers 0.0" in (await first.get("/metrics")).text
+    await until(lambda: answers(0.0))
     assert there[-1].data["status"] == "success"
     redis_server.start()
-    await until(lambda: "is back" in caplog.text)
-    assert "deerflow_redis_answers 1.0" in (await first.get("/metrics")).text
+    await until(lambda: answers(1.0))
     run_id = await first.start(thread_id, "step")
     path = f"/threads/{thread_id}/runs/{run_id}/stream"
     again = [await client.events("GET", path, headers=WHOLE) for client in sharing]
@@ -337,7 +361,7 @@ async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
         headers = [{}, WHOLE, {"Last-Event-ID": "2"}]
         streams = [asyncio.create_task(client.events("GET", f"{path}/stream", headers=h)) for h in headers]
         joined = asyncio.create_task(client.get(f"{path}/join"))
-        await asyncio.sleep(0.1)
+        await followed(client, 4)
         found.set()
         live, everything, rest = [await stream for stream in streams]
         first = IDS_PER_ATTEMPT + 1
@@ -350,9 +374,11 @@ async def test_a_client_that_waits_for_a_dead_host_sees_the_run_go_on_here(
 
 
 async def test_a_replica_that_ends_lets_followers_see_the_end_in_the_time_for_its_own_runs(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules, sections = [STEPS, SLOW], {"database": {"backend": "sqlite"}, "runs": {"lease_seconds": 1.0}}
+    monkeypatch.setattr(foreign, "LEAVING_SECONDS", 20.0)
+    ending = Held(monkeypatch, finish, "save_ending")
+    rules, sections = [STEPS, SLOW], {"database": {"backend": "sqlite"}}
     brief = create_app(scripted_config(tmp_path, rules, shutdown={"drain_seconds": 0.01}, **sections))
     patient = create_app(scripted_config(tmp_path, rules, shutdown={"drain_seconds": 60}, **sections))
     async with serving(brief) as first:
@@ -361,12 +387,14 @@ async def test_a_replica_that_ends_lets_followers_see_the_end_in_the_time_for_it
             for text in ("step", "slow"):
                 thread_id = await first.thread()
                 paths.append(f"/threads/{thread_id}/runs/{await first.start(thread_id, text)}")
-            followed = asyncio.create_task(second.events("GET", f"{paths[0]}/stream"))
-            await until(lambda: second.host.runs._followers._waiting == 1)
-        assert (await followed)[-1].name == "end"
+            stream = asyncio.create_task(second.events("GET", f"{paths[0]}/stream"))
+            await followed(second, 1)
+            closing = asyncio.create_task(until(lambda: not second.host.runs.accepting))
+            closing.add_done_callback(lambda _: ending.let_go.set())
+        assert (await stream)[-1].name == "end"
         async with serving(create_app(brief.state.config)) as third:
             streams = [asyncio.create_task(third.get(f"{paths[1]}/{verb}")) for verb in ("stream", "join")]
-            await until(lambda: third.host.runs._followers._waiting == 2)
+            await followed(third, 2)
         streamed, joined = await asyncio.gather(*streams, return_exceptions=True)
         assert isinstance(streamed, httpx.Response) and streamed.text == ""
         assert isinstance(joined, AssertionError)  # of the transport: the answer is not complete
