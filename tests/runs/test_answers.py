@@ -42,11 +42,15 @@ def _deep(levels: int) -> Any:
         ({"x" * 500: 2**70}, r"the answer\['x{49}\] is an integer"),
         (_endless(holding=2**70), r"the answer\[0\] is an integer beyond"),
         (_endless(), "cannot be kept in a checkpoint"),
+        ([_endless()], "cannot be kept in a checkpoint"),
         (object(), "cannot be kept in a checkpoint: Type is not msgpack serializable: object"),
         ({1: "yes"}, r"keys that are no text: \[1\]"),
         (_deep(102), "more than 100 levels"),
     ],
-    ids=["none", "high", "low", "huge", "place", "key", "in a circle", "circle", "object", "keys", "deep"],
+    ids=[
+        *("none", "high", "low", "huge", "place", "key", "in a circle", "circle", "circle within", "object"),
+        *("keys", "deep"),
+    ],
 )
 def test_what_would_end_the_run_is_refused_by_name(answer: Any, said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):

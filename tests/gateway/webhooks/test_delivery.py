@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from support.gateways import ASKING, FAILING, SLOW, GatewayClient, gateway, said
 from support.receiver import receiving
@@ -17,6 +18,7 @@ from deerflow.errors import InvalidRequestError
 from deerflow.gateway.webhooks import addresses as webhook_addresses
 from deerflow.gateway.webhooks import delivery as webhooks
 from deerflow.gateway.webhooks.addresses import WebhookRefusedError, check_webhook, resolve
+from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import RunRequest
 from deerflow.runs.request_record import record_of, request_of
 
@@ -179,17 +181,34 @@ async def test_what_waits_for_its_next_attempt_at_the_end_is_tried_at_once(
     assert "webhook" not in caplog.text
 
 
+async def test_what_fails_once_more_at_the_end_is_not_tried_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "FIRST_DELAY_SECONDS", 60.0)
+    monkeypatch.setattr(webhooks, "CLOSE_SECONDS", 0.1)
+    async with receiving(500) as receiver:
+        async with gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
+            await client.start(await client.thread(), "hello", webhook=receiver.origin)
+            await receiver.until(1)
+        assert len(receiver.calls) == 2
+
+
+async def _ended_run(tmp_path: Path, webhook: str) -> ActiveRun:
+    async with gateway(tmp_path) as client:
+        message = {"messages": [{"role": "user", "content": "hello"}]}
+        thread_id = await client.thread()
+        run = await client.host.runs.start(RunRequest(thread_id, input=message, webhook=webhook))
+        await run.ended.wait()
+    return run
+
+
 async def test_an_end_that_comes_after_the_shutdown_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     origin = "https://hooks.example.com"
     async with webhooks.open_webhooks(WebhooksConfig(allow=[origin])) as closed:
         assert closed is not None
-    async with gateway(tmp_path) as client:
-        message = {"messages": [{"role": "user", "content": "hello"}]}
-        thread_id = await client.thread()
-        run = await client.host.runs.start(RunRequest(thread_id, input=message, webhook=origin))
-        await run.ended.wait()
+    run = await _ended_run(tmp_path, origin)
     closed.on_run_end(run)
     assert f"webhook of run {run.run_id} was not delivered before the end" in caplog.text
 
@@ -215,6 +234,23 @@ async def test_too_many_are_dropped_and_the_log_says_which(
         run_id = await client.start(thread_id, "hello", webhook=receiver.origin)
         await _logged(caplog, f"webhook of run {run_id} is dropped")
         assert receiver.calls == []
+
+
+async def test_what_was_delivered_leaves_its_room_and_its_connection_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(webhooks, "CALLS_AT_ONCE", 1)
+    async with receiving() as receiver, gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
+        for count in range(1, 4):
+            await client.say(await client.thread(), "hello", webhook=receiver.origin)
+            calls = await receiver.until(count)
+            # Room for one like it, and not for two.
+            size_bytes = int(calls[0].headers["content-length"])
+            monkeypatch.setattr(webhooks, "MOST_PENDING_BYTES", size_bytes * 3 // 2)
+            async with asyncio.timeout(20):
+                while any("webhook of run" in task.get_name() for task in asyncio.all_tasks()):
+                    await asyncio.sleep(0.01)
+    assert "webhook" not in caplog.text
 
 
 @pytest.mark.parametrize("path", ["/threads/{thread_id}/runs", "/runs", "/runs/wait"])
@@ -313,6 +349,34 @@ async def test_name_is_asked_for_once_and_its_address_is_called(monkeypatch: pyt
     assert second.url == "https://[2606:2800:220:1:248:1893:25c8:1946]:443/x?y=1"
     with pytest.raises(WebhookRefusedError, match=r"webhooks\.allow"):
         await resolve("https://elsewhere.example.net/", ALLOWED)
+
+
+class _Answering(httpx.AsyncBaseTransport):
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return httpx.Response(200)
+
+
+async def test_the_receivers_certificate_is_that_of_its_name_though_its_address_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await _ended_run(tmp_path, "https://hooks.example.com:8443/x")
+    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", _names("93.184.216.34"))
+    config = WebhooksConfig(allow=["https://hooks.example.com:8443"], timeout_seconds=3)
+    transport = _Answering()
+    delivering = webhooks.Webhooks(config, transport)
+    delivering.on_run_end(run)
+    await delivering.close()
+    (request,) = transport.requests
+    assert str(request.url) == "https://93.184.216.34:8443/x"
+    assert request.headers["host"] == "hooks.example.com:8443"
+    assert request.extensions["sni_hostname"] == "hooks.example.com"
+    assert set(request.extensions["timeout"].values()) == {3}
 
 
 @pytest.mark.parametrize("origin", ["hooks.example.com", "https://a.b/path", "https://*", "ftp://a.b", "*"])

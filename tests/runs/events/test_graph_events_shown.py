@@ -7,6 +7,7 @@ import json
 import threading
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
+from uuid import uuid4
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -20,6 +21,7 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import LLMResult
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -196,6 +198,19 @@ async def test_what_runs_inside_of_a_tool_or_hook_is_not_shown() -> None:
     assert {name for _, name in told.steps} == {
         "LangGraph", "Asking.before_model", "model", "ListModel", "tools", "outer",
     }  # fmt: skip
+
+
+async def test_what_goes_on_when_what_was_around_it_has_ended_is_not_shown() -> None:
+    told = Told()
+    events, graph, node, late = GraphEvents("run-1", ["messages"], told.write), *(uuid4() for _ in range(3))
+    events.on_chain_start({}, {}, run_id=graph, name="LangGraph")
+    inside = {"name": "node", "metadata": {"langgraph_node": "node"}, "parent_run_id": graph}
+    events.on_chain_start({}, {}, run_id=node, **inside)
+    events.on_chain_end({}, run_id=node)
+    steps = told.steps
+    events.on_chat_model_start({}, [[HumanMessage(SECRET)]], run_id=late, parent_run_id=node, name="late")
+    events.on_llm_end(LLMResult(generations=[]), run_id=late)
+    assert told.steps == steps
 
 
 async def test_a_model_inside_of_a_tool_is_shown_without_its_prompt_as_its_messages_are() -> None:
