@@ -59,14 +59,17 @@ def ending_of(story: asyncio.Task[Ending], stop_reason: str | None) -> Ending:
 
     Of a run that is rolled back not even the answer counts: whoever asked for that was told so.
     """
-    if not story.done() or stop_reason == ROLLBACK:
+    if not story.done():
         return aborted(stop_reason or "abandoned")
+    # Asked for in any case: asyncio tells of errors that nobody asked for.
+    error = None if story.cancelled() else story.exception()
+    if stop_reason == ROLLBACK:
+        return aborted(stop_reason)
     if story.cancelled():
         # Cancelled although nobody asked: some model or tool raised CancelledError on its own account.
         return (
             aborted(stop_reason) if stop_reason else failed(asyncio.CancelledError("raised inside the run"))
         )
-    error = story.exception()
     if error is None:
         return story.result()
     if isinstance(error, RunLostError):  # another host has it by now, and tells how it really ends
