@@ -146,7 +146,7 @@ async def test_event_names_what_went_by_the_hash_of_its_content(
     picture = [{"type": "text", "text": "look"}, {"type": "image", "url": "https://example.org/cat.png"}]
     said = [HumanMessage(picture, id="p"), *talk(3)]
     messages, _ = await run([bench.middleware()], said, says("the answer"))
-    await serving.drain(1)
+    await serving.drain(30)
     (event,) = observed.compactions
     assert observed.compaction_stores == ["detached"]
     assert event.source_content_hashes == tuple(canonical_hash(m.content) for m in said[:6])
@@ -230,7 +230,7 @@ async def test_failed_summary_removes_nothing_and_ends_nothing(
 ) -> None:
     bench = Bench(tmp_path, observing(observed), answer)
     messages, model = await run([bench.middleware()], talk(3), says("the answer"))
-    await serving.drain(1)
+    await serving.drain(30)
     assert len(messages) == 8 and len(model.seen) == 1
     assert not observed.compactions and len(observed.calls) == 1
     assert [r.levelname for r in caplog.records if "nothing is removed" in r.getMessage()] == ["WARNING"]
@@ -243,7 +243,7 @@ async def test_failed_model_call_removes_nothing_and_is_no_event(
     graph, _ = agent(fold([bench.middleware()]), RuntimeError("provider down"), checkpointer=InMemorySaver())
     with pytest.raises(RuntimeError, match="provider down"):
         await graph.ainvoke({"messages": talk(3)}, THREAD)
-    await serving.drain(1)
+    await serving.drain(30)
     assert len((await graph.aget_state(THREAD)).values["messages"]) == 7
     assert not observed.compactions and len(observed.calls) == 1
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deerflow_extension_api import TaskOutcome
-from support import tools
+from support import gate, tools
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host, start
+from support.loop_clock import put_forward
 
 from deerflow.agents.subagents import delegate
+from deerflow.agents.subagents.capacity import SubagentCapacity
 from deerflow.agents.subagents.delegate import MAX_ERROR_CHARACTERS, MAX_TOLD_CHARACTERS
+from deerflow.errors import UnavailableError
 from deerflow.runs.active import ActiveRun
 
 
@@ -62,18 +66,23 @@ async def test_a_subagent_that_ignores_its_cancellation_is_abandoned_visibly(
     }
     rules = [_delegating(delegation("one", "a")), insisting]
     sections: dict[str, Any] = {
-        "subagents": {"timeout_seconds": 0.1, "max_running": 1},
+        "subagents": {"timeout_seconds": 60, "max_running": 1},
         "tools": [{"use": "support.tools:insist"}],
     }
+    tools.began.clear()
+    tools.let_go.clear()
     async with scripted_host(tmp_path, rules, **sections) as host:
         before = asyncio.all_tasks()
-        run = await finished(host, "delegate", stream_modes=("custom",))
+        run = await start(host, "delegate", stream_modes=("custom",))
+        while "insist" not in tools.began:
+            await asyncio.sleep(0.001)
+        put_forward(asyncio.get_running_loop(), 60)
+        await run.ended.wait()
         assert host.assembler.capacity.running == 0
         (ended,) = _events(run, "task_timed_out")
         tools.let_go.set()
-        async with asyncio.timeout(10):
-            while asyncio.all_tasks() - before:
-                await asyncio.sleep(0.01)
+        while asyncio.all_tasks() - before:
+            await asyncio.sleep(0.01)
     assert "it ignored its cancellation and may still be at work" in _results(run)[0].text
     assert ended["error"] == _results(run)[0].additional_kwargs["subagent_error"]
     assert "ignored its cancellation and was abandoned" in caplog.text
@@ -130,12 +139,40 @@ async def test_the_runs_total_is_spent_visibly(tmp_path: Path) -> None:
     assert sum("may delegate 2 times" in text for text in texts) == 1
 
 
-async def test_a_full_house_is_a_failed_result(tmp_path: Path) -> None:
-    slow = {"when": "^(one|two)", "turns": [{"delay_seconds": 0.2, "text": "done"}]}
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The rule of subagents `one` and `two`: the one that has a slot keeps it until the other is refused."""
+    monkeypatch.setattr(gate, "gate", asyncio.Event())
+    slot = SubagentCapacity.slot
+
+    @asynccontextmanager
+    async def watched(capacity: SubagentCapacity, lane: str) -> AsyncIterator[None]:
+        try:
+            async with slot(capacity, lane):
+                yield
+        except UnavailableError:
+            gate.gate.set()
+            raise
+
+    monkeypatch.setattr(SubagentCapacity, "slot", watched)
+    return _held("^(one|two)")
+
+
+def _held(when: str) -> dict[str, Any]:
+    """The rule of subagents that wait at the gate."""
+    return {
+        "when": when,
+        "turns": [{"tool_calls": [{"name": "pass_gate", "args": {}}]}, {"text": "done"}],
+    }
+
+
+HOLDING = [{"use": "support.gate:pass_gate"}]
+
+
+async def test_a_full_house_is_a_failed_result(tmp_path: Path, held: dict[str, Any]) -> None:
     calls = [delegation(prompt, prompt) for prompt in ("one", "two")]
-    run = await _delegate(
-        tmp_path, [_delegating(*calls), slow], subagents={"max_running": 1, "admission": "reject"}
-    )
+    limits = {"max_running": 1, "admission": "reject"}
+    run = await _delegate(tmp_path, [_delegating(*calls), held], subagents=limits, tools=HOLDING)
     texts = sorted(result.text for result in _results(run))
     assert texts[0].startswith("Task Succeeded")
     assert "max_running" in texts[1]
@@ -147,9 +184,8 @@ async def test_a_full_house_is_a_failed_result(tmp_path: Path) -> None:
     ids=["full", "waited in vain"],
 )
 async def test_what_found_no_slot_does_not_count_as_delegated(
-    tmp_path: Path, refusing: dict[str, Any]
+    tmp_path: Path, held: dict[str, Any], refusing: dict[str, Any]
 ) -> None:
-    slow = {"when": "^(one|two)", "turns": [{"delay_seconds": 0.2, "text": "done"}]}
     rule = {
         "when": "^delegate",
         "turns": [
@@ -160,7 +196,7 @@ async def test_what_found_no_slot_does_not_count_as_delegated(
         ],
     }
     limits = {"max_running": 1, "max_total_per_run": 2, **refusing}
-    run = await _delegate(tmp_path, [rule, slow], subagents=limits)
+    run = await _delegate(tmp_path, [rule, held], subagents=limits, tools=HOLDING)
     *first, three, four = _results(run)
     assert sorted("Task Succeeded" in result.text for result in first) == [False, True]
     assert three.text == "Task Succeeded. Result: echo: three"
@@ -296,16 +332,20 @@ async def test_a_stopped_subagent_takes_no_further_step(tmp_path: Path) -> None:
     assert stops == [("subagent", TaskOutcome.ABORTED), ("lead", TaskOutcome.ABORTED)]
 
 
-@pytest.mark.parametrize(("max_running", "rounds"), [(6, 1), (3, 2)])
-async def test_concurrency_follows_the_configuration(tmp_path: Path, max_running: int, rounds: int) -> None:
-    slow = {"when": "^n", "turns": [{"delay_seconds": 0.4, "text": "done"}]}
-    calls = [delegation(f"n{number}", f"c{number}") for number in range(6)]
-    began = asyncio.get_running_loop().time()
-    run = await _delegate(tmp_path, [_delegating(*calls), slow], subagents={"max_running": max_running})
-    took = asyncio.get_running_loop().time() - began
+@pytest.mark.parametrize("max_running", [6, 3])
+async def test_concurrency_follows_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_running: int
+) -> None:
+    monkeypatch.setattr(gate, "gate", asyncio.Event())
+    rules = [_delegating(*(delegation(f"n{number}", f"c{number}") for number in range(6))), _held("^n")]
+    async with scripted_host(tmp_path, rules, subagents={"max_running": max_running}, tools=HOLDING) as host:
+        run, capacity = await start(host, "delegate", stream_modes=("custom",)), host.assembler.capacity
+        while capacity.running + capacity.queued < 6:
+            await asyncio.sleep(0.001)
+        assert capacity.running == max_running
+        gate.gate.set()
+        await run.ended.wait()
     assert all(result.text == "Task Succeeded. Result: done" for result in _results(run))
-    # Waiting alone tells them apart: what one round costs beside its delay is left room for.
-    assert took >= rounds * 0.4
     assert len(_events(run, "task_completed")) == 6
 
 

@@ -13,6 +13,7 @@ from deerflow.agents.file_tools.report import MAX_CHARACTERS
 from deerflow.agents.workspace import Workspace, WorkspaceError, matching, walking
 from deerflow.agents.workspace.allowance import AbandonedError, Allowance
 
+ENOUGH_SECONDS = 600
 FILES = (
     "README.md",
     "src/app.py",
@@ -34,12 +35,12 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def _glob(workspace: Workspace, pattern: str, path: str = ".") -> list[str]:
     wanted = GlobArguments(pattern=pattern, path=path)
-    return searching.find_files(workspace, wanted, Allowance()).splitlines()
+    return searching.find_files(workspace, wanted, Allowance(ENOUGH_SECONDS)).splitlines()
 
 
 def _grep(workspace: Workspace, pattern: str, allowance: Allowance | None = None, **wanted: Any) -> list[str]:
     arguments = GrepArguments(pattern=pattern, **wanted)
-    return searching.search_lines(workspace, arguments, allowance or Allowance()).splitlines()
+    return searching.search_lines(workspace, arguments, allowance or Allowance(ENOUGH_SECONDS)).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from support.extensions import installed
 from support.hosts import answer, delegation, finished, scripted_host, start
+from support.loop_clock import put_forward
 from support.mcp_servers import HttpServer, http_server, stdio
 from support.ports import free_port
 
@@ -199,8 +200,17 @@ async def test_a_started_server_that_dies_is_started_again(tmp_path: Path) -> No
     )
 
 
+async def waiting_in(server: Toolset, tmp_path: Path) -> asyncio.Task[str]:
+    """A call that has reached its server, and waits there."""
+    begun = tmp_path / "begun"
+    call = asyncio.create_task(said(server["wait"], seconds=60, begun=str(begun)))
+    while not begun.exists():
+        await asyncio.sleep(0.005)
+    return call
+
+
 async def test_a_restarted_http_server_is_used_as_if_nothing_had_been(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with http_server() as server:
         async with open_mcp_tools(servers(web=server.config())) as tools:
@@ -211,8 +221,7 @@ async def test_a_restarted_http_server_is_used_as_if_nothing_had_been(
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(server.start)
             assert await said(web["add"], a=1, b=2) == "3"
-            waiting = asyncio.create_task(said(web["wait"], seconds=60))
-            await asyncio.sleep(0.1)
+            waiting = await waiting_in(web, tmp_path)
             server.stop()
             with pytest.raises(McpServerError, match="went away before it answered"):
                 await asyncio.wait_for(waiting, 20)
@@ -250,13 +259,12 @@ async def test_a_stopped_run_leaves_the_connection_to_others(tmp_path: Path) -> 
         assert answer(await finished(host, "use")) == before
 
 
-async def test_nothing_is_left_when_the_connections_are_closed(shared: HttpServer) -> None:
+async def test_nothing_is_left_when_the_connections_are_closed(tmp_path: Path, shared: HttpServer) -> None:
     before = asyncio.all_tasks()
     async with open_mcp_tools(servers(local=stdio(), web=shared.config())) as tools:
         local = of("local", tools)
         process = int(await said(local["process"]))
-        waiting = asyncio.create_task(said(local["wait"], seconds=60))
-        await asyncio.sleep(0.05)
+        waiting = await waiting_in(local, tmp_path)
     with pytest.raises(McpServerError):
         await waiting
     assert asyncio.all_tasks() - before == set()
@@ -266,11 +274,13 @@ async def test_nothing_is_left_when_the_connections_are_closed(shared: HttpServe
         await said(local["process"])
 
 
-async def test_a_call_takes_at_most_its_time() -> None:
-    async with open_mcp_tools(servers(local=stdio(call_timeout_seconds=0.2))) as tools:
+async def test_a_call_takes_at_most_its_time(tmp_path: Path) -> None:
+    async with open_mcp_tools(servers(local=stdio(call_timeout_seconds=60))) as tools:
         local = of("local", tools)
+        waiting = await waiting_in(local, tmp_path)
+        put_forward(asyncio.get_running_loop(), 60)
         with pytest.raises(McpServerError, match="Timed out"):
-            await said(local["wait"], seconds=60)
+            await waiting
         assert await said(local["add"], a=1, b=1) == "2"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from deerflow.extensions import LoadedExtensions, NotificationLoop, register_not
 from deerflow.models import ScriptedModelError
 
 TITLE = SystemOperationKind.TITLE
+PATIENCE_SECONDS = 30
 
 
 class FlakyModel(ListModel):
@@ -35,6 +36,28 @@ class SelfCancelling(ListModel):
     """Raises CancelledError on its own account, as a broken HTTP client may."""
 
     turns: list[Any] = [asyncio.CancelledError()]
+
+
+class Endless(ListModel):
+    """Never answers; `asked` tells that it was asked."""
+
+    turns: list[Any] = []
+
+    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(messages)
+        await asyncio.Event().wait()
+
+
+asked: list[Any] = []
+
+
+async def under_way(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """The work, once the endless model has been asked."""
+    asked.clear()
+    asyncio_task = asyncio.create_task(work)
+    while not asked:
+        await asyncio.sleep(0.001)
+    return asyncio_task
 
 
 @pytest.fixture
@@ -67,7 +90,7 @@ async def test_call_without_a_scope_is_told_on_the_side_with_a_detached_store(
     tmp_path: Path, observed: Observed, serving: NotificationLoop
 ) -> None:
     assert await system_call(models(tmp_path), call_for(observing(observed))) == "an answer"
-    await serving.drain(1)
+    await serving.drain(PATIENCE_SECONDS)
     (seen,) = observed.calls
     assert (seen.store_id, seen.kind, seen.prompt, seen.answer) == (
         "detached",
@@ -82,7 +105,7 @@ async def test_error_of_the_provider_travels_on_unchanged(
 ) -> None:
     with pytest.raises(ScriptedModelError, match="no quota") as raised:
         await system_call(models(tmp_path, error="no quota"), call_for(observing(observed)))
-    await serving.drain(1)
+    await serving.drain(PATIENCE_SECONDS)
     assert [seen.result.error for seen in observed.calls] == [raised.value]
 
 
@@ -92,19 +115,16 @@ async def test_slow_call_ends_with_a_timeout_that_says_so(
     slow = call_for(observing(observed), timeout_seconds=0.05)
     with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
         await system_call(models(tmp_path, delay_seconds=30), slow)
-    await serving.drain(1)
+    await serving.drain(PATIENCE_SECONDS)
     assert [type(seen.result.error) for seen in observed.calls] == [TimeoutError]
 
 
-async def test_cancelled_call_is_told_once(
-    tmp_path: Path, observed: Observed, serving: NotificationLoop
-) -> None:
-    work = asyncio.create_task(system_call(models(tmp_path, delay_seconds=30), call_for(observing(observed))))
-    await asyncio.sleep(0.05)
+async def test_cancelled_call_is_told_once(observed: Observed, serving: NotificationLoop) -> None:
+    work = await under_way(system_call(models_of("Endless"), call_for(observing(observed))))
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    await serving.drain(1)
+    await serving.drain(PATIENCE_SECONDS)
     assert [type(seen.result.error) for seen in observed.calls] == [asyncio.CancelledError]
 
 
@@ -112,7 +132,7 @@ async def test_transient_failures_are_repeated_within_one_call(
     observed: Observed, serving: NotificationLoop
 ) -> None:
     assert await system_call(models_of("FlakyModel"), call_for(observing(observed))) == "at last"
-    await serving.drain(1)
+    await serving.drain(PATIENCE_SECONDS)
     assert len(observed.calls) == 1
 
 
@@ -124,10 +144,9 @@ async def test_every_failure_of_a_model_can_be_survived(use: str, caplog: pytest
     assert "nothing has a name" in caplog.text
 
 
-async def test_callers_own_cancellation_is_not_survived(tmp_path: Path) -> None:
+async def test_callers_own_cancellation_is_not_survived() -> None:
     call = call_for(LoadedExtensions())
-    work = asyncio.create_task(try_system_call(models(tmp_path, delay_seconds=30), call, otherwise="nothing"))
-    await asyncio.sleep(0.05)
+    work = await under_way(try_system_call(models_of("Endless"), call, otherwise="nothing"))
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work

@@ -12,6 +12,7 @@ import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from support.axonx_app import StepBody, step, step_app
 from support.bridging import Caller, bridge, open_bridge, workspace_in
+from support.loop_clock import put_forward
 
 from axonx import Application, BaseJob, BaseStep, provider
 from axonx.components.job import AgentMessageEvent, LogEvent, ProgressEvent, ResultEvent
@@ -220,18 +221,22 @@ async def test_a_job_with_a_stream_of_its_own_is_a_tool(tmp_path: Path) -> None:
 
 
 async def test_a_job_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
-    left = asyncio.Event()
+    begun, left = asyncio.Event(), asyncio.Event()
 
     async def body(self: BaseStep) -> None:
+        begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             left.set()
 
-    async with open_bridge(step_app(tmp_path, body), timeout_seconds=0.05) as opened:
-        message = await opened.call("job")
+    async with open_bridge(step_app(tmp_path, body), timeout_seconds=60) as opened:
+        call = asyncio.create_task(opened.call("job"))
+        await begun.wait()
+        put_forward(asyncio.get_running_loop(), 60)
+        message = await call
         assert left.is_set()
-    assert (message.status, message.content) == ("error", "Job 'job' failed: no result within 0.05 s")
+    assert (message.status, message.content) == ("error", "Job 'job' failed: no result within 60.0 s")
 
 
 async def test_a_step_that_times_out_by_itself_is_not_mistaken_for_the_limit(tmp_path: Path) -> None:

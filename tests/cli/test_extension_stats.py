@@ -89,7 +89,9 @@ def test_hooks_are_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     with gateway_with_acme(tmp_path) as server:
         assert run(["extensions", "stats", "--url", server.url]) == 0
         assert capsys.readouterr().out == "no hook of an extension has run yet\n"
-        httpx.post(f"{server.url}/runs/wait", json=said("hello"), trust_env=False).raise_for_status()
+        httpx.post(
+            f"{server.url}/runs/wait", json=said("hello"), trust_env=False, timeout=60
+        ).raise_for_status()
         assert run(["extensions", "stats", "--url", f"{server.url}/"]) == 0
         rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["EXTENSION", "HOOK", "CALLS", "FAILURES", "SECONDS", "MS/CALL"]
@@ -103,7 +105,9 @@ def test_they_are_json_for_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with gateway_with_acme(tmp_path) as server:
-        httpx.post(f"{server.url}/runs/wait", json=said("hello"), trust_env=False).raise_for_status()
+        httpx.post(
+            f"{server.url}/runs/wait", json=said("hello"), trust_env=False, timeout=60
+        ).raise_for_status()
         monkeypatch.setenv("DEER_FLOW_URL", server.url)
         assert run(["extensions", "stats", "--json"]) == 0
     hooks = json.loads(capsys.readouterr().out)["hooks"]

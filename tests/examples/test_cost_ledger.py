@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def _importable(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "cost_ledger"]:
         del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def _one_day(_importable: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No midnight comes between two runs of a test."""
+    day = datetime.now(UTC).date().isoformat()
+    for name in ("ledger", "routes", "service"):
+        monkeypatch.setattr(importlib.import_module(f"cost_ledger.{name}"), "today", lambda: day)
 
 
 async def test_what_runs_cost_is_kept_and_summed(lasting_config: AppConfig, tmp_path: Path) -> None:

@@ -205,7 +205,8 @@ def test_an_installation_that_is_interrupted_is_taken_back(quick: ThrowAway, tmp
     source = write_distribution(tmp_path / "source", "acme-audit", install=hanging)
     with quick.started("extensions", "install", str(source), "--yes") as process:
         deadline = time.monotonic() + 60
-        while not reached.exists() and time.monotonic() < deadline:
+        while not reached.exists():
+            assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -58,6 +59,8 @@ class ThrowAway:
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """The command line while it runs in the working folder; ended at the latest with the block."""
+        # Where the tests run in the background, SIGINT is ignored, and a child would inherit that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(
             [str(self.python), "-P", "-c", COMMAND, *arguments],
             cwd=self.work,
@@ -67,6 +70,7 @@ class ThrowAway:
             stderr=subprocess.PIPE,
             text=True,
         )
+        signal.signal(signal.SIGINT, before)
         try:
             yield process
         finally:

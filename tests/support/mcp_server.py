@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.types import ImageContent, TextContent
@@ -53,8 +54,10 @@ def picture() -> list[TextContent | ImageContent]:
 
 
 @server.tool()
-async def wait(seconds: float) -> str:
-    """Wait."""
+async def wait(seconds: float, begun: str = "") -> str:
+    """Wait; a file `begun` tells that the waiting has begun."""
+    if begun:
+        Path(begun).touch()
     await asyncio.sleep(seconds)
     return "waited"
 
