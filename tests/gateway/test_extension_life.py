@@ -124,7 +124,6 @@ def _config(home: Path, *plugins: dict[str, Any], **sections: Any) -> Any:
 async def _run(client: Any) -> None:
     state = await client.say(await client.thread(), uuid4().hex)
     assert state["messages"][-1]["content"].startswith("lead: ")
-    await asyncio.sleep(0.05)  # for observations that nobody waits for
 
 
 _EVERY_CALL = {

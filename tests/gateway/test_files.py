@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ async def test_upload_that_stalls_is_given_up(tmp_path: Path, monkeypatch: pytes
 
     async def stalling() -> AsyncIterator[bytes]:
         yield b"x"
-        await asyncio.sleep(10)
+        await asyncio.Event().wait()
 
     async with gateway(tmp_path) as client:
         thread_id = await client.thread()
@@ -309,5 +310,8 @@ async def test_client_that_leaves_in_the_middle_of_a_download_leaves_no_file_ope
 
 
 def _open_files(folder: Path) -> list[str]:
-    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-    return [link for link in links if os.path.exists(link) and os.readlink(link).startswith(str(folder))]
+    opened = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile, as that of the list is
+            opened.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [path for path in opened if path.startswith(str(folder))]

@@ -137,7 +137,7 @@ def test_addresses_of_calls_stay_out_of_the_log(capsys: pytest.CaptureFixture[st
 
 def test_served_gateway_writes_json_where_that_is_configured(tmp_path: Path) -> None:
     with gateway_process(tmp_path, {"logging": {"format": "json"}}) as process:
-        httpx.get(f"{process.url}/ok")
+        httpx.get(f"{process.url}/ok", timeout=30)
         process.terminate()
         parsed = [json.loads(line) for line in process.log.splitlines()]
         assert {"time", "level", "logger", "message"} <= parsed[0].keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,9 +16,9 @@ from deerflow.runs.record import utc_now
 from deerflow.runs.request import ASSISTANT_ID
 
 
-def _assistant(**fields: Any) -> AssistantRecord:
-    now = utc_now()
-    return AssistantRecord(fields.pop("assistant_id", str(uuid4())), now, now, **fields)
+def _assistant(*, age_seconds: int = 0, **fields: Any) -> AssistantRecord:
+    made = utc_now() - timedelta(seconds=age_seconds)
+    return AssistantRecord(fields.pop("assistant_id", str(uuid4())), made, made, **fields)
 
 
 @pytest.fixture
@@ -41,8 +42,9 @@ async def test_assistant_is_read_as_it_was_written(assistants: Assistants) -> No
 
 
 async def test_own_assistants_and_the_systems_are_visible(assistants: Assistants) -> None:
-    system, mine = _assistant(assistant_id=ASSISTANT_ID), _assistant(user_id="alice")
-    theirs, nobodys = _assistant(user_id="bob"), _assistant()
+    system = _assistant(age_seconds=4, assistant_id=ASSISTANT_ID)
+    mine, theirs = _assistant(age_seconds=3, user_id="alice"), _assistant(age_seconds=2, user_id="bob")
+    nobodys = _assistant(age_seconds=1)
     for assistant in (system, mine, theirs, nobodys):
         await assistants.create(assistant)
     for visible_to, wanted in (("alice", [mine, system]), (None, [nobodys, theirs, mine, system])):

@@ -161,7 +161,7 @@ async def test_cancelled_steps_hold_no_lock(lasting_config: AppConfig) -> None:
             await asyncio.sleep(turn / 4000)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await asyncio.wait_for(start_run(database), 5)
+            await asyncio.wait_for(start_run(database), 20)
         asked = await graph.ainvoke({"messages": [HumanMessage("hello")]}, config_of("fresh"))
         assert asked["__interrupt__"][0].value == "what?"
 

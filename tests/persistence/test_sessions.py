@@ -75,7 +75,7 @@ async def test_an_idle_reader_does_not_stop_the_host(lasting_config: AppConfig) 
         await execute(database, "CREATE TABLE acme_notes (word TEXT)")
         async with database.session_factory() as session:  # type: ignore[misc]
             await session.execute(text("SELECT count(*) FROM acme_notes"))
-            run = await asyncio.wait_for(start_run(database), 5)
+            run = await asyncio.wait_for(start_run(database), 20)
             seen = await session.execute(text("SELECT count(*) FROM runs"))
             assert seen.scalar_one() == 1
             await session.execute(text("INSERT INTO acme_notes VALUES ('late')"))
@@ -99,7 +99,7 @@ async def test_a_cancelled_session_lets_go_of_the_database(lasting_config: AppCo
         writer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writer
-        await asyncio.wait_for(start_run(database), 5)
+        await asyncio.wait_for(start_run(database), 20)
         await execute(database, "INSERT INTO acme_notes VALUES ('kept')")
 
 

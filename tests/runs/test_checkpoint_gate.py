@@ -27,15 +27,15 @@ async def test_closing_waits_for_every_write_that_was_begun(gate: CheckpointGate
                     raise AssertionError("a closed run writes")
         await asyncio.sleep(0.01)
         assert not any(closed.done() for closed in closing)
-    await asyncio.wait_for(asyncio.gather(*closing), 1)
-    await asyncio.wait_for(gate.close("other"), 1)
+    await asyncio.wait_for(asyncio.gather(*closing), 20)
+    await asyncio.wait_for(gate.close("other"), 20)
 
 
 async def test_a_write_that_fails_is_not_waited_for(gate: CheckpointGate) -> None:
     with pytest.raises(OSError, match="broken"):
         async with gate.writing("run"):
             raise OSError("broken")
-    await asyncio.wait_for(gate.close("run"), 1)
+    await asyncio.wait_for(gate.close("run"), 20)
 
 
 async def test_a_run_that_came_back_writes_again(gate: CheckpointGate) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,11 @@ LOG = "deerflow.runs.sweep"
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with scripted_host(tmp_path, [ASKING, SLOW]) as opened:
         yield opened
+
+
+def on(database: AppConfig, home: Path, rules: Sequence[dict[str, Any]] = ()) -> AppConfig:
+    """The configuration of hosts on this database, none of which counts as dead because it is slow."""
+    return lasting(lasting_values(database, rules, runs={"lease_seconds": 60.0}), home)
 
 
 async def thread_on(host: Host, *said: str, strategy: TtlStrategy = "delete") -> str:
@@ -217,7 +222,7 @@ async def test_a_host_that_shuts_down_sweeps_nothing_more(host: Host) -> None:
 async def test_a_host_sweeps_at_its_start_and_again_and_again(
     lasting_config: AppConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, options = lasting(lasting_values(lasting_config), tmp_path), HostOptions(drain_seconds=0.0)
+    config, options = on(lasting_config, tmp_path), HostOptions(drain_seconds=0.0)
     at_once = ThreadTtl(1e-6)
 
     async def gone(host: Host, thread: ThreadRecord) -> bool:
@@ -257,7 +262,7 @@ async def test_a_host_sweeps_once_at_each_tick(host: Host, monkeypatch: pytest.M
 async def test_hosts_that_sweep_at_once_get_in_nobodys_way(
     lasting_config: AppConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, strategy: TtlStrategy
 ) -> None:
-    config, options = lasting(lasting_values(lasting_config), tmp_path), HostOptions(drain_seconds=0.0)
+    config, options = on(lasting_config, tmp_path), HostOptions(drain_seconds=0.0)
     caplog.set_level(logging.INFO, LOG)
     async with open_host(config, options) as first, open_host(config, options) as second:
         expired = [await thread_on(first, "hello", strategy=strategy) for _ in range(6)]
@@ -275,10 +280,7 @@ async def test_hosts_that_sweep_at_once_get_in_nobodys_way(
 async def test_what_a_killed_host_left_of_a_thread_is_removed_by_another_one(
     lasting_config: AppConfig, tmp_path: Path
 ) -> None:
-    config, options = (
-        lasting(lasting_values(lasting_config, [ASKING]), tmp_path),
-        HostOptions(drain_seconds=0.0),
-    )
+    config, options = on(lasting_config, tmp_path, [ASKING]), HostOptions(drain_seconds=0.0)
     async with open_host(config, options) as host:
         thread_id = await thread_on(host, "ask")
         now = utc_now() + timedelta(minutes=61)

@@ -22,7 +22,7 @@ from support.hosts import scripted_config
 ASSISTANT = "lead_agent"
 UNKNOWN_ID = "99999999-9999-4999-8999-999999999999"
 
-SLOW = {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "too late"}]}
+SLOW = {"when": "^slow", "turns": [{"delay_seconds": 600, "text": "too late"}]}
 FAILING = {"when": "^fail", "turns": [{"error": "the model broke"}]}
 ASKING = {
     "when": "^ask",

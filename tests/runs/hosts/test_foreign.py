@@ -138,7 +138,10 @@ async def test_an_id_of_the_next_attempt_is_waited_for_though_the_relay_lags() -
     assert await rest(following) == [("values", SECOND + 6), ("end", SECOND + 7)]
 
 
-async def test_the_end_of_the_stream_is_waited_for_after_that_of_the_record() -> None:
+async def test_the_end_of_the_stream_is_waited_for_after_that_of_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreign, "FINISHING_SECONDS", 30.0)
     runs, relay = Runs(), Relay(event(1))
     following = reader(runs, relay)
     assert await following.next() == [event(1)]
@@ -186,7 +189,10 @@ async def test_a_run_that_is_deleted_has_ended() -> None:
     assert await rest(following) == [("end", "interrupted")]
 
 
-async def test_followers_leave_without_an_end_when_their_host_closes() -> None:
+async def test_followers_leave_without_an_end_when_their_host_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreign, "LEAVING_SECONDS", 60.0)
     runs = Runs()
     following = reader(runs, None)
     asking = asyncio.create_task(following.next())

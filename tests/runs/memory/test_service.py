@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.store.memory import InMemoryStore
 from support.agents import ListModel
+from support.loop_clock import put_forward
 from support.observers import Observed, observing
 
 from deerflow.agents.system_calls import SystemModels
@@ -80,7 +81,7 @@ async def test_a_quiet_thread_is_read_once_with_all_its_exchanges() -> None:
     for word in ("one", "two", "three"):
         memory.queue(said(word))
     await until(lambda: Noting.asked)
-    await memory.flush(5)
+    await memory.flush(20)
     (prompt,) = Noting.asked
     assert all(f"I say {word}" in prompt for word in ("one", "two", "three"))
     assert "from the web" not in prompt
@@ -92,7 +93,7 @@ async def test_threads_and_users_are_read_on_their_own() -> None:
     memory.queue(said("one"))
     memory.queue(said("two", thread="other"))
     memory.queue(said("three", user=None))
-    assert await memory.flush(5) == FlushReport(read=3)
+    assert await memory.flush(20) == FlushReport(read=3)
     assert {line for line in (await memory.known("ada")).splitlines() if line.startswith("- ")} == {
         "- one",
         "- two",
@@ -104,7 +105,7 @@ async def test_each_reading_is_told_what_is_known() -> None:
     memory = service(debounce_seconds=100)
     for number in range(4):
         memory.queue(said(f"word{number}", thread=f"t{number}"))
-    await memory.flush(5)
+    await memory.flush(20)
     assert [prompt.count("\n1. ") for prompt in Noting.asked] == [0, 1, 1, 1]
 
 
@@ -112,7 +113,7 @@ async def test_few_are_read_at_once() -> None:
     memory = service(debounce_seconds=100)
     for number in range(8):
         memory.queue(said("word", user=f"user{number}"))
-    assert await memory.flush(5) == FlushReport(read=8)
+    assert await memory.flush(20) == FlushReport(read=8)
     assert Noting.most_at_work == 2
 
 
@@ -124,7 +125,7 @@ async def test_flush_waits_for_what_is_being_read_and_counts_failures(
     await until(lambda: Noting.asked)
     memory.queue(said("fail", thread="bad"))
     memory.queue(said("late", thread="late"))
-    report = await memory.flush(5)
+    report = await memory.flush(20)
     assert report.failed == 1 and report.given_up == 0
     known = await memory.known("ada")
     assert "- early" in known and "- late" in known
@@ -132,14 +133,22 @@ async def test_flush_waits_for_what_is_being_read_and_counts_failures(
     assert "1 could not be read" in caplog.text
 
 
+def readings() -> int:
+    """How many conversations are being read."""
+    return sum(work.get_name().startswith("memory of thread") for work in asyncio.all_tasks())
+
+
 async def test_flush_gives_up_at_its_time_limit_and_leaves_nothing_running() -> None:
     memory = service(debounce_seconds=100)
     before = asyncio.all_tasks()
     memory.queue(said("hang"))
     memory.queue(said("word", user="bob"))
-    assert await memory.flush(0.2) == FlushReport(read=1, given_up=1)
+    flushing = asyncio.create_task(memory.flush(30))
+    await until(lambda: len(Noting.asked) == 2 and readings() == 1)
+    put_forward(asyncio.get_running_loop(), 40)  # beyond the limit, and not that of the model's answer
+    assert await flushing == FlushReport(read=1, given_up=1)
     assert asyncio.all_tasks() == before
-    assert await memory.flush(0.2) == FlushReport()
+    assert await memory.flush(30) == FlushReport()
 
 
 async def test_readings_are_told_with_a_detached_store_until_observations_stop() -> None:
@@ -148,13 +157,13 @@ async def test_readings_are_told_with_a_detached_store_until_observations_stop()
     try:
         memory = service(debounce_seconds=100)
         memory.queue(said("one", loaded=observing(observed)))
-        await memory.flush(5)
-        await loop.drain(1)
+        await memory.flush(20)
+        await loop.drain(20)
         assert [(call.store_id, call.kind) for call in observed.calls] == [("detached", "memory")]
         loop.stop_accepting()
         memory.queue(said("two", loaded=observing(observed)))
-        assert await memory.flush(5) == FlushReport(read=1)
-        await loop.drain(1)
+        assert await memory.flush(20) == FlushReport(read=1)
+        await loop.drain(20)
         assert len(observed.calls) == 1
     finally:
         loop.release()
