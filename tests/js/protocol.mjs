@@ -4,7 +4,8 @@ import { Client } from "@langchain/langgraph-sdk";
 
 const [apiUrl, token] = process.argv.slice(2);
 const defaultHeaders = token ? { Authorization: `Bearer ${token}` } : {};
-const client = new Client({ apiUrl, apiKey: null, defaultHeaders, callerOptions: { maxRetries: 0 } });
+const options = { apiUrl, apiKey: null, defaultHeaders };
+const client = new Client({ ...options, callerOptions: { maxRetries: 0 } });
 const assistantId = "lead_agent";
 const APPROVING = { configurable: { approve_tools: ["write_file"] } };
 const found = {};
@@ -105,14 +106,23 @@ async function conversation() {
 // The older protocol's stream of a thread.
 async function joined() {
   const { thread_id: id } = await client.threads.create();
+  let listens;
+  const begun = new Promise((resolve) => (listens = resolve));
+  const fetchAndTell = async (...request) => {
+    const response = await fetch(...request);
+    listens();
+    return response;
+  };
+  const listener = new Client({ ...options, callerOptions: { maxRetries: 0, fetch: fetchAndTell } });
   const names = [];
   const reading = (async () => {
-    for await (const part of client.threads.joinStream(id, { streamMode: "run_modes" })) {
+    for await (const part of listener.threads.joinStream(id, { streamMode: "run_modes" })) {
       names.push(part.event);
       if (part.data?.status === "run_done") return;
     }
   })();
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await begun;
+  await new Promise((resolve) => setTimeout(resolve, 500)); // LangGraph's server answers before it listens
   await client.runs.create(id, assistantId, { input: said("hello"), streamMode: "updates", streamResumable: true });
   await reading;
   found.joined = names;

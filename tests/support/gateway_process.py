@@ -73,7 +73,7 @@ def gateway_process(
                     process.wait()
 
 
-def _wait_until_up(gateway: GatewayProcess, timeout_seconds: float = 60.0) -> None:
+def _wait_until_up(gateway: GatewayProcess, timeout_seconds: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline and gateway.process.poll() is None:
         try:

@@ -74,7 +74,7 @@ def langgraph_dev(
             _end(process)
 
 
-def _wait_until_up(server: DevProcess, timeout_seconds: float = 60.0) -> None:
+def _wait_until_up(server: DevProcess, timeout_seconds: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         if server.process.poll() is not None:

@@ -33,11 +33,13 @@ def client_folder() -> Path:
 
 def run_script(folder: Path, name: str, *arguments: str) -> Any:
     """Run a script of tests/js on the installed client; what it printed, as JSON."""
-    fresh = Path(shutil.copy(SCRIPTS / name, folder / f"{name}.{os.getpid()}"))
-    fresh.replace(folder / name)  # at once: another process may be running it
-    done = subprocess.run(
-        ["node", name, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-    )
+    script = folder / f"{os.getpid()}-{name}"  # its own: other processes, and other checkouts, run theirs
+    shutil.copy(SCRIPTS / name, script)
+    command = ["node", script.name, *arguments]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    finally:
+        script.unlink()
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
