@@ -44,6 +44,17 @@ def test_logs_of_like_size_share_the_loss() -> None:
     assert max(sizes) <= 4_000 and min(sizes) >= 2_000
 
 
+def test_where_all_logs_are_small_room_is_made_for_many_events_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    budget = EventBudget(16_000)
+    logs = [_filled(budget, 2, payload_bytes=50) for _ in range(161)]
+    assert budget.used_bytes == sum(log.size_bytes for log in logs) == 15_050
+    for _ in range(19):
+        logs[-1].publish("values", "x" * 48)
+    assert (budget.used_bytes, len(caplog.records)) == (16_000, 1)
+
+
 def test_an_ended_run_counts_no_longer() -> None:
     budget = EventBudget(16_000)
     ended = _filled(budget, 150)
