@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 from datetime import UTC, datetime, timedelta
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -72,18 +73,21 @@ def test_text_that_is_no_unicode_is_written_anyway(tmp_path: Path) -> None:
     assert file.read()[0].state == "failed"
 
 
-def _append_many(tmp_path: Path) -> None:
+def _append_many(tmp_path: Path, both: Barrier) -> None:
+    both.wait()
     for _ in range(10):
         a_file(tmp_path).append(a_run())
 
 
 def test_two_processes_lose_no_run(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_append_many, args=(tmp_path,)) for _ in range(2)]
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
+    both = context.Barrier(2)
+    processes = [context.Process(target=_append_many, args=(tmp_path, both)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
+        assert process.exitcode == 0
     assert len(a_file(tmp_path).read()) == 20
     assert not list(file_names(tmp_path, ".tmp"))
 
