@@ -138,6 +138,33 @@ async def test_a_run_that_comes_while_its_thread_is_removed_begins_after_that(
     assert await checkpoints(host, thread_id) > 0
 
 
+async def test_a_sweep_that_is_cancelled_finishes_the_thread_that_it_is_at(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await thread_on(host, "one")
+    removing, go_on, removed = asyncio.Event(), asyncio.Event(), list[str]()
+    adelete_thread = host.checkpointer.adelete_thread
+
+    async def held(thread_id: str) -> None:
+        removing.set()
+        await go_on.wait()
+        await adelete_thread(thread_id)
+        removed.append(thread_id)
+
+    monkeypatch.setattr(host.checkpointer, "adelete_thread", held)
+    sweeping = asyncio.create_task(sweep(host))
+    await removing.wait()
+    sweeping.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await sweeping
+    assert len(removed) == 1
+    left = await host.database.stores.ttls.due(utc_now() + timedelta(days=1), 10)
+    assert len(left) == 1 and left != removed
+
+
 @pytest.mark.parametrize("is_there_again", [False, True])
 async def test_what_could_not_be_removed_is_removed_later(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_there_again: bool
