@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from deerflow_extension_api import TaskOutcome
+from sqlalchemy import select, update
 from support.crashes import (
     ended,
     event_types,
@@ -22,14 +23,19 @@ from support.crashes import (
     settled,
     until,
 )
+from support.databases import connected
 from support.extensions import Seen, installed, recording
+from support.held import Held, watched
 from support.hosts import finished, start
 from support.mortal import host, host_that_dies_at_task_start, process, said
 
 from deerflow.config import AppConfig
 from deerflow.host import Host, HostOptions, open_host
+from deerflow.persistence.tables import run_hosts, runs
+from deerflow.runs import finish
+from deerflow.runs.hosts import watch
 from deerflow.runs.hosts.recovery import MAX_ATTEMPTS
-from deerflow.runs.record import RunStatus, ThreadStatus
+from deerflow.runs.record import RunStatus, ThreadStatus, utc_now
 from deerflow.runs.request import RunRequest
 
 
@@ -134,7 +140,7 @@ async def test_runs_that_waited_for_their_turn_follow_in_order(
 ) -> None:
     values = lasting_values(lasting_config, [dies_with("fatal", tmp_path / "marker")], tools=TOOLS)
     thread_id = str(uuid4())
-    rule = {"when": "^slow", "turns": [{"delay_seconds": 0.5, "text": "slow"}]}
+    rule = {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "slow"}]}
     slow = lasting_values(lasting_config, [rule, dies_with("fatal", tmp_path / "marker")], tools=TOOLS)
     texts = ["slow", "a", "b"]
     requests = [{"thread_id": thread_id, "input": said(text)} for text in texts]
@@ -166,18 +172,27 @@ async def test_a_run_that_kills_its_host_each_time_is_given_up(
 
 async def test_a_delayed_run_keeps_its_time(lasting_config: AppConfig, tmp_path: Path) -> None:
     values = lasting_values(lasting_config, [dies_with("fatal", tmp_path / "marker")], tools=TOOLS)
-    run_id, thread_id = str(uuid4()), str(uuid4())
-    later = {"thread_id": thread_id, "run_id": run_id, "input": said("late"), "after_seconds": 2.5}
-    began = time.monotonic()
-    await die(host, values, tmp_path, [later, {"thread_id": str(uuid4()), "input": said("die")}])
+    later, soon = [str(uuid4()) for _ in range(2)]
+    delayed = {"input": said("late"), "after_seconds": 3600}
+    requests = [{"thread_id": str(uuid4()), "run_id": run_id, **delayed} for run_id in (later, soon)]
+    await die(host, values, tmp_path, [*requests, {"thread_id": str(uuid4()), "input": said("die")}])
+    reopened_at, hour = utc_now(), timedelta(hours=1)
+    asked_for_at = reopened_at - hour + timedelta(seconds=2)
+    with connected(lasting(values, tmp_path)) as engine, engine.begin() as connection:
+        connection.execute(update(runs).where(runs.c.run_id == soon).values(created_at=asked_for_at))
     async with reopened(values, tmp_path) as (opened, seen):
-        await until(lambda: opened.runs.find(run_id))
-        run = opened.runs.find(run_id)
-        assert run is not None and 0 < run.request.after_seconds < 2.5
-        record = await ended(opened, run_id)
-        assert time.monotonic() - began >= 2.5
+        await until(lambda: opened.runs.find(later))
+        run = opened.runs.find(later)
+        assert run is not None
+        due_at = run.record.created_at + hour
+        left = timedelta(seconds=run.request.after_seconds)
+        assert due_at - utc_now() <= left <= due_at - reopened_at < hour
+        record = await ended(opened, soon)
+        assert utc_now() >= asked_for_at + hour
         assert (record.status, record.attempt) == (RunStatus.SUCCESS, 1)
-        assert [info.resumed for info in seen.infos if info.run_id == run_id] == [False]
+        assert [(info.run_id, info.resumed) for info in seen.infos if info.run_id in (soon, later)] == [
+            (soon, False)
+        ]
 
 
 async def test_a_run_whose_model_is_gone_is_lost(lasting_config: AppConfig, tmp_path: Path) -> None:
@@ -331,14 +346,34 @@ async def test_a_run_that_was_to_stop_does_not_go_on(
     assert seen.events == []
 
 
-async def test_a_live_hosts_runs_are_left_alone(lasting_config: AppConfig, tmp_path: Path) -> None:
-    values = lasting_values(
-        lasting_config, [{"when": "^slow", "turns": [{"delay_seconds": 1.6, "text": "slow"}]}]
+async def lease_of(opened: Host) -> Any:
+    """Until when the host counts as alive; None on SQLite, where a lock says it."""
+    statement = select(run_hosts.c.lease_until).where(run_hosts.c.host_id == opened.runs._parts.host_id)
+    return await opened.database.transactions.read(
+        lambda connection: connection.execute(statement).scalar_one()
     )
-    async with reopened(values, tmp_path) as (first, began):
+
+
+async def test_a_live_hosts_runs_are_left_alone(
+    lasting_config: AppConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "BEATS_PER_LEASE", 600)  # ten in a second, of leases that no pause outlasts
+    monkeypatch.setattr(finish, "STEP_SECONDS", 60.0)
+    ending = Held(monkeypatch, finish, "save_ending")
+    values = lasting_values(lasting_config, runs={"lease_seconds": 60.0})
+    async with reopened(values, tmp_path) as (first, _):
         run = await start(first, "slow")
-        await until(lambda: began.model_stores)
+        await ending.reached.wait()
         async with reopened(values, tmp_path) as (second, seen):
+            looks = watched(monkeypatch, second.database.stores.hosts, "inherit")
+            before = await lease_of(first)
+
+            async def is_renewed() -> bool:
+                return before is None or await lease_of(first) > before
+
+            await until(is_renewed)
+            await until(lambda: len(looks) >= 3)
+            ending.let_go.set()
             await run.ended.wait()
             assert second.runs.find(run.run_id) is None
         record = await ended(first, run.run_id)

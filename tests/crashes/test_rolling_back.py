@@ -113,26 +113,30 @@ async def test_a_question_is_open_again_when_its_answer_is_rolled_back(host: Hos
 
 @pytest.mark.parametrize("reason", ["rollback", "cancelled"])
 async def test_writes_that_are_under_way_when_a_run_is_stopped_belong_to_it(host: Host, reason: str) -> None:
-    fence, begun = host.checkpointer.fence, 0
+    fence, begun, let_go = host.checkpointer.fence, 0, asyncio.Event()
 
     @asynccontextmanager
-    async def slowly(run_id: str | None) -> AsyncIterator[None]:
+    async def held(run_id: str | None) -> AsyncIterator[None]:
         nonlocal begun
         assert fence is not None
         async with fence(run_id):
             begun += 1
-            await asyncio.sleep(0.1)
+            await let_go.wait()
             yield
 
-    host.checkpointer.fence = slowly
+    host.checkpointer.fence = held
     run = await start(host, "hello")
-    await until(lambda: begun == 4)  # the model has answered, and the graph waits for its last writes
-    assert await host.runs.stop(run.run_id, reason=reason)
+    # The model has answered, and the graph waits for its writes; one of each checkpoint follows the other.
+    await until(lambda: begun == 3)
+    stopping = asyncio.create_task(host.runs.stop(run.run_id, reason=reason))
+    await until(lambda: run.run_id in host.runs._parts.gate._closed)
+    let_go.set()
+    assert await stopping
     left = await messages_on(host, run.thread_id)
     assert reason == "cancelled" or left == []
     await asyncio.sleep(0.3)
     assert await messages_on(host, run.thread_id) == left
-    assert begun == 4
+    assert begun == 3
 
 
 async def test_a_run_that_came_to_its_end_is_not_rolled_back(host: Host) -> None:

@@ -16,6 +16,7 @@ import pytest
 from deerflow_extension_api import TaskOutcome
 from support.crashes import ended, event_types, lasting, lasting_values, messages_on, settled, until
 from support.extensions import Seen, installed, recording
+from support.held import watched
 from support.hosts import answer, finished, start
 from support.records import start_run
 
@@ -55,7 +56,7 @@ async def test_an_end_that_could_not_be_written_is_written_later(
         return await move(run_id, status, **details)
 
     monkeypatch.setattr(host.database.stores.runs, "move", failing)
-    monkeypatch.setattr(finish, "STEP_SECONDS", 0.3)
+    monkeypatch.setattr(finish, "_WRITE_ATTEMPTS", 1)
     with installed(recording(seen)):
         run = await finished(host, "hello")
         waiting = await start(host, "again", thread_id=run.thread_id)
@@ -75,7 +76,7 @@ async def test_an_end_that_could_not_be_written_is_written_before_the_host_is_go
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values["runs"] = {"lease_seconds": 60}  # nothing is looked after meanwhile
-    monkeypatch.setattr(finish, "STEP_SECONDS", 0.1)
+    monkeypatch.setattr(finish, "_WRITE_ATTEMPTS", 1)
     async with open_host(lasting(values, tmp_path), HostOptions(drain_seconds=0.0)) as host:
         with monkeypatch.context() as away:
             away.setattr(host.database.stores.runs, "move", None)
@@ -105,13 +106,26 @@ async def test_a_run_whose_admission_was_not_heard_of_is_ended(
     assert answer(await finished(host, "hello", thread_id=thread_id)) == "echo: hello"
 
 
-async def test_runs_under_way_and_arriving_are_never_taken_for_strays(host: Host) -> None:
-    runs = [await start(host, "wait" if n % 2 else "hello") for n in range(10)]
-    await asyncio.sleep(1.0)  # three looks of the host
-    for run in runs:
-        assert (run.ending is None) == (run.request.input["messages"][0].text == "wait")
-        await host.runs.stop(run.run_id)
-        assert run.ending is not None and run.ending.stop_reason in (None, "cancelled")
+async def test_runs_under_way_and_arriving_are_never_taken_for_strays(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, create = watched(monkeypatch, host.runs, "heed"), host.database.stores.runs.create
+
+    async def slowly(*arguments: Any, **named: Any) -> Any:
+        admission, before = await create(*arguments, **named), len(looks)
+        await until(lambda: len(looks) > before + 1)  # the second one has begun after the record was there
+        return admission
+
+    with monkeypatch.context() as arriving:
+        arriving.setattr(host.database.stores.runs, "create", slowly)
+        runs = [await start(host, text) for text in ("wait", "hello")]
+    before = len(looks)
+    await until(lambda: len(looks) > before + 1)
+    for run, reason in zip(runs, ("cancelled", None), strict=True):
+        if reason is None:
+            await run.ended.wait()
+        assert await host.runs.stop(run.run_id) == (reason is not None)
+        assert run.ending is not None and run.ending.stop_reason == reason
 
 
 async def test_what_runs_write_at_the_end_is_there_after_a_slow_shutdown(

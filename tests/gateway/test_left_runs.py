@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.crashes import until
 from support.gateways import UNKNOWN_ID, answer, said, serving
+from support.held import watched
 from support.hosts import scripted_config
 from support.redis_server import RedisServer
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.redis
 async def test_a_run_is_found_between_the_removal_of_its_thread_and_its_end(
     tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove, removed, may_end, looks = finish._remove_thread, asyncio.Event(), asyncio.Event(), []
+    remove, removed, may_end = finish._remove_thread, asyncio.Event(), asyncio.Event()
 
     async def removing(*arguments: Any) -> None:
         await remove(*arguments)
@@ -35,13 +36,7 @@ async def test_a_run_is_found_between_the_removal_of_its_thread_and_its_end(
     stream: Any = {"backend": "redis", "url": redis_server.url}
     config = scripted_config(tmp_path, database={"backend": "sqlite"}, stream=stream)
     async with serving(create_app(config)) as first, serving(create_app(config)) as second:
-        find_left = second.host.runs.find_left
-
-        async def looking(run_id: str) -> Any:
-            looks.append(await find_left(run_id))
-            return looks[-1]
-
-        monkeypatch.setattr(second.host.runs, "find_left", looking)
+        looks = watched(monkeypatch, second.host.runs, "find_left")
         run = (await first.post("/runs", json=said("hello"))).json()
         path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
         await removed.wait()

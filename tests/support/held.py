@@ -1,4 +1,4 @@
-"""A function that tests hold back, so that what they do before it is before it."""
+"""Functions that tests hold back, so that what they do before it is before it, or count the calls of."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ class Held:
         self.reached.set()
         await self.let_go.wait()
         return await self._call(*args, **options)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """What an asynchronous function of `owner` has returned from now on, call by call."""
+    call, returned = getattr(owner, name), list[Any]()
+
+    async def watching(*args: Any, **options: Any) -> Any:
+        returned.append(await call(*args, **options))
+        return returned[-1]
+
+    monkeypatch.setattr(owner, name, watching)
+    return returned

@@ -47,6 +47,14 @@ async def stubborn(marker: str) -> str:
     return "never"
 
 
+@tool
+async def pass_gate(gate: str) -> str:
+    """Wait until a file is there."""
+    while not await asyncio.to_thread(Path(gate).exists):
+        await asyncio.sleep(0.02)
+    return "passed"
+
+
 released: list[bool] = []
 """What `refuse` waits for."""
 
