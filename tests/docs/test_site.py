@@ -107,7 +107,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

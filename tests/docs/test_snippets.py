@@ -87,7 +87,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         input=json.dumps(jobs),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

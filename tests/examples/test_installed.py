@@ -32,7 +32,7 @@ def test_the_tests_of_an_example_pass_where_it_is_installed(tmp_path: Path, name
         env={**os.environ, "PYTHONPATH": str(site), "DEER_FLOW_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

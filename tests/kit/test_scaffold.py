@@ -33,7 +33,7 @@ def _python(folder: Path, *arguments: str, paths: tuple[Path, ...] = ()) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
