@@ -28,7 +28,7 @@ def check_strictly(target: Path, cache: Path) -> str:
         f"--cache-dir={cache}",
         str(target),
     ]
-    done = subprocess.run(command, cwd=cache, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=cache, capture_output=True, text=True, timeout=250, check=False)
     return done.stdout + done.stderr
 
 

@@ -218,7 +218,7 @@ async def test_an_async_consumer_that_goes_away_stops_its_run(tmp_path: Path) ->
 
 
 def test_closing_aborts_what_runs_and_ends_its_stream(tmp_path: Path) -> None:
-    seen = Seen()
+    seen, before = Seen(), set(threading.enumerate())
     with installed(recording(seen)):
         client = DeerFlowClient(scripted_config(tmp_path, _RULES))
         events = client.stream("slow")
@@ -229,7 +229,7 @@ def test_closing_aborts_what_runs_and_ends_its_stream(tmp_path: Path) -> None:
         assert list(events)[-1].data["status"] == "interrupted"
     with pytest.raises(UnavailableError, match="closed"):
         client.chat("late")
-    assert "deerflow client" not in {thread.name for thread in threading.enumerate()}
+    assert "deerflow client" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_a_tool_that_needs_approval_raises_what_it_asks(client: DeerFlowClient) -> None:

@@ -58,7 +58,7 @@ def test_embedded_client_reports_the_counts_when_it_closes(installed: Path, tmp_
         env={**os.environ, **_environment(installed, tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     assert done.stdout.splitlines()[-1] == _TOTALS
@@ -71,7 +71,7 @@ async def test_gateway_serves_the_counts_and_reports_them_at_the_end(installed: 
             message = {"messages": [{"role": "user", "content": "delegate"}]}
             thread = await client.threads.create()
             await client.runs.wait(thread["thread_id"], "lead_agent", input=message)
-        counts = httpx.get(f"{gateway.url}/tool-calls").json()
+        counts = httpx.get(f"{gateway.url}/tool-calls", timeout=30).json()
         assert gateway.terminate() in (0, -signal.SIGTERM)
     assert counts["tool_calls"] == {"task": 2}
     assert counts["tasks"] == {"lead completed": 1, "subagent completed": 2}
@@ -87,5 +87,5 @@ async def test_langgraph_dev_counts_as_well(installed: Path, tmp_path: Path) -> 
         async with get_client(url=process.url) as client:
             message = {"messages": [{"role": "user", "content": "delegate"}]}
             await client.runs.wait(None, "lead_agent", input=message)
-            assert httpx.get(f"{process.url}/tool-calls").status_code == 404
+            assert httpx.get(f"{process.url}/tool-calls", timeout=30).status_code == 404
     assert _TOTALS in process.log

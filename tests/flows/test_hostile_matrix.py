@@ -6,6 +6,7 @@ embedded client, between two well-behaved extensions.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -37,7 +38,8 @@ from support.hostile import (
 )
 from support.stepping import effects_of, stepping_config
 
-from deerflow.extensions import contributions
+from deerflow.extensions import contributions, loop_blocks
+from deerflow.extensions.dispatch import Dispatch
 
 HOOK_SECONDS = 0.05
 BUDGET_SECONDS = 0.1
@@ -61,13 +63,13 @@ class Scene:
         self.door = door
         self.usual = self.run({}, lambda course: course.after["compaction"] == 2)
 
-    def run(self, broken: dict[str, Any], complete: Callable[[Course], bool], **settings: Any) -> Course:
+    def run(self, broken: dict[str, Any], complete: Callable[[Course], bool]) -> Course:
         """One run of these contributions, looked at once it is complete: nobody waits for observations."""
         text, before, after = uuid4().hex, Witness(), Witness()
-        with installed(surrounded(before, after, broken, **settings)):
+        with installed(surrounded(before, after, broken)):
             told = self.door.run(text)
             anonymous = Told(told.status, told.answer.replace(text, "X"))
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 30
             while True:
                 course = Course(anonymous, effects_of(text), Counter(before.calls), Counter(after.calls))
                 if complete(course) or time.monotonic() > deadline:
@@ -82,23 +84,36 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Scene(door)
 
 
-@pytest.fixture(autouse=True)
-def _little_time_for_the_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hooks of the broken middleware are given up early, the others' have their usual time."""
-    isolate = contributions.isolate
-
-    def isolate_soon(source: str, *args: Any, hook_timeout_seconds: float, **kwargs: Any) -> Any:
-        seconds = HOOK_SECONDS if source == BROKEN else hook_timeout_seconds
-        return isolate(source, *args, hook_timeout_seconds=seconds, **kwargs)
-
-    monkeypatch.setattr(contributions, "isolate", isolate_soon)
-
-
 @pytest.fixture(params=[0])
 def fault(request: pytest.FixtureRequest) -> Iterator[Fault]:
     fault = Fault(request.param)
     yield fault
     fault.released = True
+
+
+@pytest.fixture(autouse=True)
+def _little_time_for_what_hangs(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook that hangs is given up early once it is there; whatever else is called has its usual time."""
+    monkeypatch.setattr(loop_blocks, "SLOW_CALL_SECONDS", 30.0)
+    if fault.name not in (HANGS, IGNORES):
+        return
+    isolate, call = contributions.isolate, Dispatch._call
+
+    def isolate_soon(source: str, *args: Any, hook_timeout_seconds: float, **kwargs: Any) -> Any:
+        seconds = HOOK_SECONDS if source == BROKEN else hook_timeout_seconds
+        return isolate(source, *args, hook_timeout_seconds=seconds, **kwargs)
+
+    async def call_shortly(dispatch: Dispatch, source: str, contributor: Any) -> None:
+        if source != BROKEN:
+            return await call(dispatch, source, contributor)
+        spent = asyncio.get_running_loop().call_later(BUDGET_SECONDS, dispatch._run_out)
+        try:
+            await call(dispatch, source, contributor)
+        finally:
+            spent.cancel()
+
+    monkeypatch.setattr(contributions, "isolate", isolate_soon)
+    monkeypatch.setattr(Dispatch, "_call", call_shortly)
 
 
 def _each(faults: tuple[str, ...]) -> Any:
@@ -108,12 +123,11 @@ def _each(faults: tuple[str, ...]) -> Any:
 def _judge(scene: Scene, broken: dict[str, Any], fault: Fault, *skipped: str) -> None:
     """`skipped` are the calls of the extension behind that a hook which hangs may cost."""
     usual = scene.usual
-    expected, settings = usual.after, {}
+    expected = usual.after
     if skipped and fault.name in (HANGS, IGNORES):  # the budget is shared: whoever stands behind is out
         expected = Counter({call: count for call, count in usual.after.items() if call not in skipped})
-        settings = {"notification_budget_seconds": BUDGET_SECONDS}
     complete = partial(_is_complete, before=usual.before, after=expected)
-    course = scene.run(broken, complete, **settings)
+    course = scene.run(broken, complete)
     assert fault.calls > 0, "the hook was never called"
     assert course.told == usual.told
     assert course.effects == usual.effects

@@ -54,7 +54,7 @@ async def remembering_host(home: Path, notes: str = CAT, **memory: Any) -> Async
     section = {"enabled": True, "model_name": "scribe", "debounce_seconds": 100, **memory}
     async with scripted_host(
         home,
-        options=HostOptions(drain_seconds=5.0, owns_notification_loop=True),
+        options=HostOptions(drain_seconds=60.0, owns_notification_loop=True),
         models=[{"name": "lead", "use": f"{__name__}:Lead"}, {**scribe, "rules": rules}],
         memory=section,
         database={"backend": "sqlite", "url": f"sqlite:///{home}/deerflow.db"},
@@ -89,7 +89,7 @@ async def test_quiet_time_alone_suffices_and_there_may_be_no_users(tmp_path: Pat
     with installed(observing(observed)):
         async with remembering_host(tmp_path, debounce_seconds=0.01) as host:
             run = await finished(host, "I have a cat")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while not observed.calls:
                     await asyncio.sleep(0.005)
                 while "cat" not in told()[-1]:
@@ -112,7 +112,7 @@ async def test_of_a_run_that_failed_or_was_stopped_or_temporary_nothing_is_read(
         failed = await finished(host, "break")
         assert failed.ending is not None and failed.ending.status == "error"
         stopped = await start(host, "hang")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(Lead.sent) < 3:
                 await asyncio.sleep(0.001)
         await host.runs.stop(stopped.run_id)

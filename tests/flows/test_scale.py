@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from deerflow_extension_api import ExtensionData, TaskInfo, TaskLifecycleContributor, TaskOutcome
+from support import gate as gates
 from support.extensions import installed
 from support.hosts import answer, delegation, scripted_host, start
 
@@ -146,40 +147,48 @@ async def test_a_thousand_runs_with_delegations_a_third_of_them_stopped(tmp_path
     assert endings[RunStatus.SUCCESS] >= count - count // 3 - 1
 
 
-SLOW = {"when": "^slow", "turns": [{"delay_seconds": 0.3, "text": "done"}]}
+HELD = {"when": "^held", "turns": [{"tool_calls": [{"name": "pass_gate", "args": {}}]}, {"text": "done"}]}
 
 
-async def twelve_and_one(home: Path, max_running: int) -> tuple[Census, list[str]]:
-    """One run delegates twelve times; another then once, on its own thread. Whose results came when."""
+async def twelve_and_one(home: Path, max_running: int, opened: asyncio.Event) -> Census:
+    """One run delegates twelve times; another then once, on its own thread. All end once all have asked."""
     census = Census()
+    tools = [{"use": "support.gate:pass_gate"}]
     twelve = {
         "when": "^delegate many",
-        "turns": [{"tool_calls": [delegation("slow", f"many-{n}") for n in range(12)]}, {"text": "joined"}],
+        "turns": [{"tool_calls": [delegation("held", f"many-{n}") for n in range(12)]}, {"text": "joined"}],
     }
     single = {
         "when": "^delegate one",
-        "turns": [{"tool_calls": [delegation("slow", "single")]}, {"text": "joined"}],
+        "turns": [{"tool_calls": [delegation("held", "single")]}, {"text": "joined"}],
     }
     limits = {"max_running": max_running, "max_total_per_run": 12}
     with installed(counting(census)):
-        async with scripted_host(home, [twelve, single, SLOW], subagents=limits) as host:
+        async with scripted_host(home, [twelve, single, HELD], subagents=limits, tools=tools) as host:
+            capacity = host.assembler.capacity
             many = await start(host, "delegate many")
-            async with asyncio.timeout(10):
-                while census.alive < min(12, max_running):
+            async with asyncio.timeout(30):
+                while capacity.running + capacity.queued < 12:
                     await asyncio.sleep(0.002)
-            one = await start(host, "delegate one")
+                one = await start(host, "delegate one")
+                while capacity.running + capacity.queued < 13 or census.alive < max_running:
+                    await asyncio.sleep(0.002)
+            opened.set()
             await asyncio.gather(many.ended.wait(), one.ended.wait())
     assert answer(many) == answer(one) == "joined"
-    return census, list(census.outcomes)
+    return census
 
 
-@pytest.mark.parametrize(("max_running", "before_the_single"), [(13, 12), (3, 6)])
+@pytest.mark.parametrize(("max_running", "before_the_single"), [(13, 12), (3, 4)])
 async def test_subagents_run_as_many_at_once_as_configured_and_threads_take_turns(
-    tmp_path: Path, max_running: int, before_the_single: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_running: int, before_the_single: int
 ) -> None:
-    census, order = await twelve_and_one(tmp_path, max_running)
-    assert census.most_alive == min(13, max_running)
-    subagents = [task for task in order if task == "single" or task.startswith("many")]
+    opened = asyncio.Event()
+    monkeypatch.setattr(gates, "gate", opened)
+    census = await twelve_and_one(tmp_path, max_running, opened)
+    assert census.most_alive == max_running
+    begun = [started.partition(" ")[2] for started in census.started]
+    subagents = [task for task in begun if task == "single" or task.startswith("many")]
     assert len(subagents) == 13
     assert subagents.index("single") <= before_the_single
 

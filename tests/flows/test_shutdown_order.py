@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 from deerflow_extension_api import CompactionEvent, ExtensionRuntimeDeps, TaskInfo
 from sqlalchemy import text
+from support import gate as gates
 from support.databases import lasting_config, postgres_database, postgres_url
 from support.extensions import installed
 from support.hosts import delegation, finished, scripted_config, start
@@ -194,13 +195,26 @@ async def test_cancelled_again_and_again_it_goes_through_every_step(
 async def test_runs_that_end_in_time_are_not_aborted(
     tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = asyncio.Event()
+    monkeypatch.setattr(gates, "gate", opened)
     rules = [
-        {"when": "^child", "turns": [{"delay_seconds": 0.05, "text": "done"}]},
+        {"when": "^child", "turns": [{"tool_calls": [{"name": "pass_gate", "args": {}}]}, {"text": "done"}]},
         {"when": "^delegate", "turns": [{"tool_calls": [delegation("child", "call-1")]}, {"text": "joined"}]},
     ]
-    quick = scripted_config(tmp_path, rules, database={"backend": "sqlite"}, shutdown={"drain_seconds": 20})
-    async with _life(quick, spy, monkeypatch):
-        pass
+    sections: dict[str, Any] = {
+        "database": {"backend": "sqlite"},
+        "shutdown": {"drain_seconds": 60},
+        "tools": [{"use": "support.gate:pass_gate"}],
+    }
+
+    async def open_during_the_shutdown() -> None:
+        while "runs are drained" not in spy.steps:
+            await asyncio.sleep(0.001)
+        opened.set()
+
+    async with _life(scripted_config(tmp_path, rules, **sections), spy, monkeypatch):
+        opening = asyncio.create_task(open_during_the_shutdown())
+    await opening
     stops = [step for step in spy.steps if step.startswith("on_task_stop")]
     assert stops == ["on_task_stop subagent completed", "on_task_stop lead completed"]
 

@@ -288,14 +288,18 @@ async def test_a_tool_that_tries_to_end_the_process_has_failed(tmp_path: Path, n
 
 
 _STUCK = """
+import threading
 import time
 from deerflow.client import DeerFlowClient
 from langchain_core.tools import tool
 import sys, types
 
+began = threading.Event()
+
 @tool
 def hang() -> str:
     "Hang."
+    began.set()
     time.sleep(600)
 
 module = types.ModuleType("stuck")
@@ -307,7 +311,7 @@ config = {"models": [model], "tools": [{"use": "stuck:hang"}], "database": {"bac
 client = DeerFlowClient(config)
 for event in client.stream("hello"):
     if event.type == "values" and event.data["messages"][-1]["type"] == "ai":
-        time.sleep(0.2)
+        assert began.wait(30)
         break
 client.close()
 print("closed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from deerflow_extension_api import (
     TaskOutcome,
 )
 from fastapi import APIRouter
+from support import gate as gates
 from support.extensions import installed
 from support.hosts import DELEGATE_TWICE, delegation, finished, scripted_host, start
 from support.observers import Observed, observing
@@ -149,12 +151,12 @@ class _Keeper(TaskLifecycleContributor):
 
 async def _in_a_moment(condition: Callable[[], bool]) -> None:
     """Wait, and let the event loop drop cancelled timers: behind live ones it keeps them."""
-    for _ in range(200):
-        await asyncio.sleep(0)
-        if condition():
-            return
+    limit = time.monotonic() + 30  # no timer of its own
+    await asyncio.sleep(0)
+    while not condition():
+        assert time.monotonic() < limit
         await asyncio.sleep(0.01)
-    assert condition()
+        await asyncio.sleep(0)
 
 
 _ENDINGS = [
@@ -190,25 +192,28 @@ async def test_stores_are_dropped_after_on_task_stop_however_a_run_ends(tmp_path
             assert len(keeper.alive_at_stop) == len(keeper.stores) == 3
 
 
-async def test_a_store_lives_as_long_as_its_task_and_no_longer(tmp_path: Path) -> None:
-    keeper = _Keeper()
+async def test_a_store_lives_as_long_as_its_task_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, opened = _Keeper(), asyncio.Event()
+    monkeypatch.setattr(gates, "gate", opened)
     rules = [
         {
             "when": "^one after the other$",
             "turns": [
                 {"tool_calls": [delegation("child", "c1")]},
-                {"delay_seconds": 0.3, "text": "joined"},
+                {"tool_calls": [{"name": "pass_gate", "args": {}}]},
+                {"text": "joined"},
             ],
         }
     ]
     with installed(LoadedExtensions(task_lifecycle=(("keeper:install", keeper),))):
-        async with scripted_host(tmp_path, rules) as host:
+        async with scripted_host(tmp_path, rules, tools=[{"use": "support.gate:pass_gate"}]) as host:
             run = await start(host, "one after the other")
-            while len(keeper.alive_at_stop) < 1:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.1)
+            await _in_a_moment(lambda: len(keeper.alive_at_stop) == 1)
+            await _in_a_moment(lambda: keeper.alive() == [run.run_id])
             assert not run.ended.is_set()
-            assert keeper.alive() == [run.run_id]
+            opened.set()
             await run.ended.wait()
 
 

@@ -30,12 +30,14 @@ HALF = Call("write_file", '{"path": "half", "content": "the first ha', "call-hal
 
 
 @asynccontextmanager
-async def wired(home: Path, server: OpenAIServer, **options: Any) -> AsyncIterator[Host]:
+async def wired(
+    home: Path, server: OpenAIServer, *, attempts: int = 3, **options: Any
+) -> AsyncIterator[Host]:
     """A host whose only model is the server's."""
     sections = {
         "models": [server.model(**options)],
         "database": {"backend": "memory"},
-        "model_retry": {"initial_delay_seconds": 0.001},
+        "model_retry": {"initial_delay_seconds": 0.001, "max_retries": attempts - 1},
         "tools": [{"use": "support.tools:wait"}],
     }
     async with open_host(config_from(sections).based_in(home), HostOptions(drain_seconds=0.0)) as host:
@@ -204,10 +206,11 @@ async def test_other_failures_end_the_run_after_the_attempts_that_make_sense(
 
 
 async def test_a_slow_answer_times_out_and_is_asked_for_again(tmp_path: Path) -> None:
-    with openai_server(Turn("late", delay_seconds=20), Turn("in time")) as server:
-        async with wired(tmp_path, server, timeout=0.3) as host:
+    with openai_server(Turn("late", delay_seconds=60), Turn("in time")) as server:
+        # Where the machine stands still, the next one may be late as well: then there is one more.
+        async with wired(tmp_path, server, timeout=0.3, attempts=12) as host:
             assert answer(await finished(host, "hello")) == "in time"
-    assert len(server.requests) == 2
+    assert len(server.requests) >= 2
 
 
 async def test_a_stream_that_breaks_off_is_asked_for_again(tmp_path: Path) -> None:
@@ -229,7 +232,7 @@ async def test_the_turn_after_a_stop_between_two_tools_is_accepted(
     with openai_server(Turn("", calls), Turn("next")) as server:
         async with wired(tmp_path, server) as host:
             run = await start(host, "hello", stream_modes=modes)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while len(tools.began) < 2:
                     await asyncio.sleep(0.001)
             await asyncio.sleep(0.02)

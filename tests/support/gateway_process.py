@@ -35,7 +35,7 @@ class GatewayProcess:
     def terminate(self) -> int:
         """Send SIGTERM and wait for the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def gateway_process(
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(30)
+                    process.wait(60)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()

@@ -320,7 +320,7 @@ class _Noting(AgentMiddleware[Any, Any]):
         self._calls.append(f"{what} {self._kind}")
 
 
-def surrounded(before: Witness, after: Witness, broken: dict[str, Any], **settings: Any) -> LoadedExtensions:
+def surrounded(before: Witness, after: Witness, broken: dict[str, Any]) -> LoadedExtensions:
     """A set of the broken contributions between two well-behaved extensions."""
     kinds = (
         "middleware_contributors",
@@ -330,4 +330,4 @@ def surrounded(before: Witness, after: Witness, broken: dict[str, Any], **settin
         "context_compaction_observers",
     )
     first, last = ("before:install", before), ("after:install", after)
-    return LoadedExtensions(**{kind: (first, *broken.get(kind, ()), last) for kind in kinds}, **settings)
+    return LoadedExtensions(**{kind: (first, *broken.get(kind, ()), last) for kind in kinds})

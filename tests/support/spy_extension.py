@@ -40,8 +40,9 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """What was written so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """What was written so far; the host may be in the middle of a line."""
+    written = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in written[: written.rfind("\n") + 1].splitlines()]
 
 
 class _Tasks(TaskLifecycleContributor):
