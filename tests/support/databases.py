@@ -30,7 +30,7 @@ def postgres_database() -> Iterator[str]:
     """The URL, without driver, of a PostgreSQL database of this session, dropped at its end."""
     name = f"deerflow_test_{uuid.uuid4().hex}"
     try:
-        server = psycopg.connect(SERVER_URL, autocommit=True, connect_timeout=3)
+        server = psycopg.connect(SERVER_URL, autocommit=True, connect_timeout=30)
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL server: {str(error).strip()}")
     with server:
