@@ -158,14 +158,14 @@ async def test_a_cancelled_run_leaves_no_part_of_a_file(workspace: Workspace, mo
 
     def slow_check(allowance: Allowance) -> None:
         entered.set()
-        leave.wait(5)
+        leave.wait(60)
         check(allowance)
 
     monkeypatch.setattr(Allowance, "check", slow_check)
     asyncio_task = asyncio.create_task(
         _results(lambda runtime: workspace, ("write_file", {"path": "notes.txt", "content": "x" * 1_000_000}))
     )
-    await asyncio.to_thread(entered.wait, 5)
+    await asyncio.to_thread(entered.wait, 60)
     asyncio_task.cancel()
     await asyncio.sleep(0)
     leave.set()

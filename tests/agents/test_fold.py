@@ -264,7 +264,7 @@ async def test_a_synchronous_hook_of_an_async_run_leaves_the_event_loop_free() -
     ticked = threading.Event()
 
     def inside(request: Any, handler: Any) -> Any:
-        assert ticked.wait(5)
+        assert ticked.wait(60)
         return handler(request)
 
     graph, _ = agent(fold([SyncModel(inside)]))
@@ -311,11 +311,11 @@ async def test_cancelling_the_run_reaches_model_and_hook_behind_a_synchronous_ho
 
     graph, _ = agent(fold([SyncModel(inside), Slow()]))
     running = asyncio.create_task(run(graph, "async"))
-    await asyncio.wait_for(entered.wait(), 5)
+    await asyncio.wait_for(entered.wait(), 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await asyncio.to_thread(done.wait, 5)
+    assert await asyncio.to_thread(done.wait, 60)
     assert seen == ["handler", "hook"]
 
 
@@ -324,7 +324,7 @@ async def test_a_hook_that_outlives_its_cancelled_run_cannot_call_the_model() ->
 
     def inside(request: Any, handler: Any) -> Any:
         entered.set()
-        go_on.wait(5)
+        go_on.wait(60)
         try:
             return handler(request)
         except BaseException as error:
@@ -336,12 +336,12 @@ async def test_a_hook_that_outlives_its_cancelled_run_cannot_call_the_model() ->
     ended = threading.Event()
     graph, model = agent(fold([SyncModel(inside)]))
     running = asyncio.create_task(run(graph, "async"))
-    assert await asyncio.to_thread(entered.wait, 5)
+    assert await asyncio.to_thread(entered.wait, 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     go_on.set()
-    assert await asyncio.to_thread(ended.wait, 5)
+    assert await asyncio.to_thread(ended.wait, 60)
     assert outcome == [asyncio.CancelledError]
     assert model.seen == []
 

@@ -121,7 +121,9 @@ async def test_the_service_of_the_page_is_served(tmp_path: Path) -> None:
     config = yaml.safe_load(files("extensions.md")["service.yaml"])
     async with Application(workspace_dir=tmp_path, **config) as app:
         assert isinstance(app.context.service, HttpService)
-        async with httpx.AsyncClient(base_url=app.context.service.address, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=app.context.service.address, trust_env=False, timeout=60
+        ) as http:
             response = await http.post("/jobs/greet", json={})
             paths = (await http.get("/openapi.json")).json()["paths"]
     assert response.json()["answer"] == "Hello, AxonX!"

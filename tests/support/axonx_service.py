@@ -71,5 +71,5 @@ async def served(
     async with app:
         assert isinstance(app.context.service, HttpService)
         address = app.context.service.address
-        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=10) as http:
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
             yield Served(app, address, http)

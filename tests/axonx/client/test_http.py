@@ -259,7 +259,7 @@ async def test_leaving_a_call_cancels_the_job_there(tmp_path: Path) -> None:
             cleaned.set()
 
     async with served(tmp_path / "far", {"wait": wait}) as far, near(tmp_path, far.address) as app:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             call = asyncio.create_task(app.run_job("wait", target=far.address))
             await begun.wait()
             call.cancel()
@@ -286,7 +286,7 @@ async def test_closing_ends_remote_calls_that_are_running(tmp_path: Path) -> Non
             stream = app.stream_job("wait", target=far.address)
             reading = asyncio.create_task(anext(stream))
             late = app.stream_job("wait", target=far.address)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await begun.acquire()
                 await begun.acquire()
                 await app.close()

@@ -151,7 +151,7 @@ async def test_the_token_is_not_shown(tmp_path: Path) -> None:
     async with served(tmp_path, JOBS, token="s3cret") as service:
         assert "s3cret" not in repr(service.app.context.service)
         assert "s3cret" not in repr(vars(service.app.context.service)["_options"])
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             response = await http.get(
                 f"{service.address}/openapi.json", headers={"authorization": "bearer s3cret"}
             )

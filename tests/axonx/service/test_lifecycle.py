@@ -46,7 +46,7 @@ async def test_a_port_in_use_closes_everything_that_was_started(tmp_path: Path) 
         assert asyncio.all_tasks() <= before
     log.clear()
     async with app:  # the port is free now, so the same object starts
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             assert (await http.get(f"http://127.0.0.1:{port}/health")).status_code == 200
     assert log == ["start a", "close a"]
 
@@ -57,7 +57,7 @@ async def test_a_closed_service_frees_its_port_and_starts_again(tmp_path: Path) 
     before = asyncio.all_tasks()
     for _ in range(2):
         async with app:
-            async with httpx.AsyncClient(trust_env=False) as http:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
                 assert (await http.get(f"{service_of(app).address}/health")).status_code == 200
         with socket.create_server(("127.0.0.1", port)):
             pass
@@ -129,7 +129,7 @@ async def test_a_job_that_ignores_cancellation_does_not_hold_up_the_close(
     ) as service:
         call = asyncio.create_task(service.call("stubborn"))
         await begun.wait()
-        await asyncio.wait_for(service.app.close(), 5)
+        await asyncio.wait_for(service.app.close(), 60)
         assert (await call).json()["success"] is False
         go.set()
     assert "ignored cancellation" in caplog.text
@@ -153,7 +153,7 @@ async def test_a_job_called_over_http_may_close_the_application(tmp_path: Path) 
             {"detail": "Application is not running"},
         )
         assert meanwhile[1].json()["answer"] == {"running": False}
-        await asyncio.wait_for(service.app.close(), 5)
+        await asyncio.wait_for(service.app.close(), 60)
         assert not service.app.is_started
 
 

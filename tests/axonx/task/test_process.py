@@ -51,7 +51,7 @@ def test_a_process_group_is_asked_to_end():
         identity = ProcessIdentity.of(process.pid)
 
         assert end_process_group(identity, 5)
-        assert process.wait(5) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
     assert end_process_group(identity, 5)
 
 
@@ -61,7 +61,7 @@ def test_a_process_group_that_does_not_listen_is_killed_with_its_children():
         (child,) = psutil.Process(process.pid).children()
 
         assert end_process_group(ProcessIdentity.of(process.pid), 0.05)
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     psutil.wait_procs([child], 5)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 

@@ -130,7 +130,7 @@ async def test_a_deaf_step_is_abandoned_after_the_limit(
     await app.start()
     caller = asyncio.create_task(app.run_job("job"))
     await started.wait()
-    await asyncio.wait_for(app.close(), 5)
+    await asyncio.wait_for(app.close(), 60)
     assert (await caller).answer == CLOSED
     assert "jobs.job.steps.0 (step0) ignored cancellation for 0.05 s and was abandoned" in caplog.text
     release.set()
@@ -152,12 +152,12 @@ async def test_a_step_may_close_the_application(tmp_path: Path, how: str) -> Non
 
     app = step_app(tmp_path, closer)
     await app.start()
-    response = await asyncio.wait_for(app.run_job("job"), 5)
+    response = await asyncio.wait_for(app.run_job("job"), 60)
     assert (response.success, response.answer) == (True, "closing")
     assert not app.is_started
     with pytest.raises(NotRunningError):
         await app.run_job("job")
-    await asyncio.wait_for(app.close(), 5)
+    await asyncio.wait_for(app.close(), 60)
     async with app:
         assert app.is_started
 
@@ -169,9 +169,9 @@ async def test_a_step_that_closes_and_then_hangs_is_cancelled_after_the_limit(tm
 
     app = step_app(tmp_path, closer, job_close_timeout_seconds=0.02)
     await app.start()
-    response = await asyncio.wait_for(app.run_job("job"), 5)
+    response = await asyncio.wait_for(app.run_job("job"), 60)
     assert response.answer == CLOSED
-    await asyncio.wait_for(app.close(), 5)
+    await asyncio.wait_for(app.close(), 60)
 
 
 async def test_closing_from_a_nested_call_spares_the_calls_around_it(tmp_path: Path) -> None:
@@ -197,9 +197,9 @@ async def test_closing_from_a_nested_call_spares_the_calls_around_it(tmp_path: P
     await app.start()
     bystander = asyncio.create_task(app.run_job("other"))
     await other.started.wait()
-    assert (await asyncio.wait_for(app.run_job("outer"), 5)).answer == "inner"
+    assert (await asyncio.wait_for(app.run_job("outer"), 60)).answer == "inner"
     assert "Application closed" in (await bystander).answer
-    await asyncio.wait_for(app.close(), 5)
+    await asyncio.wait_for(app.close(), 60)
 
 
 async def test_errors_of_a_close_from_inside_reach_the_next_close_and_the_log(
