@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from langgraph.checkpoint.memory import InMemorySaver
 from support.hosts import scripted_config
 
+from deerflow.agents import make_lead_agent
 from deerflow.agents.lead import Assembler
 from deerflow.agents.reading import Graph, ReadGraph, attributes_of, showing_questions
 from deerflow.config import RequestOptions
@@ -52,3 +55,17 @@ async def test_after_an_update_its_own_nodes_come_next(tmp_path: Path) -> None:
     message = {"role": "assistant", "content": "", "tool_calls": [{**_WRITE, "id": "w"}]}
     await read.aupdate_state(_THREAD, {"messages": [("user", "write"), message]}, as_node="model")
     assert (await read.aget_state(_THREAD)).next == ("tools",)
+
+
+@pytest.mark.parametrize(
+    ("configurable", "reads"),
+    [({}, False), ({"__is_for_execution__": True}, False), ({"__is_for_execution__": False}, True)],
+)
+async def test_only_who_is_said_to_read_gets_a_graph_for_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configurable: dict[str, Any], reads: bool
+) -> None:
+    file = tmp_path / "config.yaml"
+    config = scripted_config(tmp_path, _RULES).model_dump(mode="json", include={"models", "database"})
+    file.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("DEER_FLOW_CONFIG_PATH", str(file))
+    assert isinstance(make_lead_agent({"configurable": configurable}), ReadGraph) is reads
