@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from support.browser import Person
-from support.gateway_process import GatewayProcess, gateway_process
+from support.gated_model import gate_of, gated_gateway
+from support.gateway_process import GatewayProcess
 from support.gateways import ASKING
 from support.hosts import delegation
 from support.ports import free_port
 
 LONG = " ".join(f"word{number}" for number in range(60))
+HELD_WORDS = ["word30", "Result"]
+HTTP_SECONDS = 30
 PASSWORD = "correct horse battery"
 
 
@@ -46,7 +50,7 @@ RULES = [
         "when": "^part",
         "turns": [
             {"tool_calls": [{"name": "ls", "args": {"path": "."}, "id": "ls-1"}]},
-            {"delay_seconds": 1.0, "text": "Result of {prompt}"},
+            {"text": "Result of {prompt}"},
         ],
     },
     ASKING,
@@ -56,36 +60,46 @@ RULES = [
 ]
 
 
-def _config(**sections: Any) -> dict[str, Any]:
-    model = {
-        "name": "scripted",
-        "use": "deerflow.models:ScriptedChatModel",
-        "rules": RULES,
-        "token_delay_seconds": 0.05,
-    }
-    return {
-        "models": [model],
-        "model_retry": {"max_retries": 0},
-        "shutdown": {"drain_seconds": 0.1},
-        **sections,
-    }
+def _serving(folder: Path, **options: Any) -> AbstractContextManager[GatewayProcess]:
+    return gated_gateway(folder, RULES, HELD_WORDS, **options)
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    with gateway_process(tmp_path_factory.mktemp("gateway"), _config()) as gateway:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gateway")
+
+
+@pytest.fixture(scope="module")
+def process(folder: Path) -> Iterator[GatewayProcess]:
+    with _serving(folder) as gateway:
         yield gateway
 
 
 @pytest.fixture
-def served(person: Person, process: GatewayProcess) -> Iterator[GatewayProcess]:
+def gate(folder: Path) -> Iterator[Path]:
+    """The gate of the model, open; a test that wants answers and helpers to wait removes it."""
+    gate_of(folder).touch()
+    yield gate_of(folder)
+    gate_of(folder).touch()
+
+
+@pytest.fixture
+def served(person: Person, process: GatewayProcess, gate: Path) -> Iterator[GatewayProcess]:
     """A Gateway without users and without threads, its page open."""
     person.open(f"{process.url}/")
     person.see("h1", "New conversation")
     yield process
-    threads = httpx.post(f"{process.url}/threads/search", json={"limit": 100}).json()
-    ids = [thread["thread_id"] for thread in threads]
-    assert httpx.post(f"{process.url}/threads/prune", json={"thread_ids": ids}).status_code == 200
+    ids = [thread["thread_id"] for thread in _threads(process, limit=100)]
+    url = f"{process.url}/threads/prune"
+    assert httpx.post(url, json={"thread_ids": ids}, timeout=HTTP_SECONDS).status_code == 200
+
+
+def _threads(gateway: GatewayProcess, **query: Any) -> Any:
+    return httpx.post(f"{gateway.url}/threads/search", json=query, timeout=HTTP_SECONDS).json()
+
+
+def _get(url: str) -> httpx.Response:
+    return httpx.get(url, timeout=HTTP_SECONDS)
 
 
 def _done(person: Person) -> None:
@@ -95,17 +109,21 @@ def _done(person: Person) -> None:
 
 def _said(gateway: GatewayProcess) -> list[str]:
     """The texts of the only thread's messages, as the server has them."""
-    (thread,) = httpx.post(f"{gateway.url}/threads/search", json={}).json()
+    (thread,) = _threads(gateway)
     return [str(message["content"]) for message in thread["values"]["messages"]]
 
 
-def test_run_with_two_delegations_is_followed_live(person: Person, served: GatewayProcess) -> None:
+def test_run_with_two_delegations_is_followed_live(
+    person: Person, served: GatewayProcess, gate: Path
+) -> None:
+    gate.unlink()
     person.say("delegate this")
     person.see(".human", "delegate this")
     person.see(".card.running .title", "Rivers")
     person.see(".card.running .latest", "ls:")
     person.picture("delegations-live")
     assert person.count(".card") == 2
+    gate.touch()
     _done(person)
     person.see(".prose td strong", "rivers")
     assert person.count(".card.completed") == 2
@@ -121,12 +139,15 @@ def test_run_with_two_delegations_is_followed_live(person: Person, served: Gatew
 
 
 def test_answer_comes_word_by_word_and_is_followed_after_reloading(
-    person: Person, served: GatewayProcess
+    person: Person, served: GatewayProcess, gate: Path
 ) -> None:
+    gate.unlink()
     person.say("long")
-    person.see(".ai", "word3")
-    assert "word59" not in person.see(".ai").text
+    person.see(".ai", "word29")
+    assert "word30" not in person.see(".ai").text
     person.driver.refresh()
+    person.see(".ai", "word29")
+    gate.touch()
     person.see(".ai", "word59")
     _done(person)
     assert person.see(".ai").text == LONG
@@ -162,21 +183,22 @@ def test_tool_call_waits_for_approval_and_can_be_edited_and_rejected(
     person.press("Reject the call")
     person.see(".ai .prose", "not today")
     assert person.count(".approval") == 0
-    (thread,) = httpx.post(f"{served.url}/threads/search", json={}).json()
+    (thread,) = _threads(served)
     files = f"{served.url}/threads/{thread['thread_id']}/files"
-    assert [file["path"] for file in httpx.get(files).json()["files"]] == ["a.txt", "b.txt"]
-    assert httpx.get(f"{files}/b.txt").text == "edited"
+    assert [file["path"] for file in _get(files).json()["files"]] == ["a.txt", "b.txt"]
+    assert _get(f"{files}/b.txt").text == "edited"
     assert person.errors() == []
 
 
-def test_stop_ends_the_run(person: Person, served: GatewayProcess) -> None:
+def test_stop_ends_the_run(person: Person, served: GatewayProcess, gate: Path) -> None:
+    gate.unlink()
     person.say("long")
-    person.see(".ai", "word3")
+    person.see(".ai", "word29")
     person.press("Stop")
     person.see("[role=status]", "Stopped.")
-    assert "word59" not in person.see(".ai").text
-    (thread,) = httpx.post(f"{served.url}/threads/search", json={}).json()
-    (run,) = httpx.get(f"{served.url}/threads/{thread['thread_id']}/runs").json()
+    assert "word30" not in person.see(".ai").text
+    (thread,) = _threads(served)
+    (run,) = _get(f"{served.url}/threads/{thread['thread_id']}/runs").json()
     assert run["status"] == "interrupted"
     person.say("hello")
     person.see(".ai", "echo: hello")
@@ -209,7 +231,7 @@ def test_files_are_uploaded_listed_downloaded_and_deleted(
     person.see("#files li", "näme #1 (2).txt")
     person.picture("files")
     for link in person.driver.find_elements(By.CSS_SELECTOR, "#files li a"):
-        assert httpx.get(str(link.get_attribute("href"))).text == "from this machine"
+        assert _get(str(link.get_attribute("href"))).text == "from this machine"
         assert link.get_attribute("download").endswith(".txt")
     person.see("#files li button").click()
     person.driver.switch_to.alert.accept()
@@ -236,15 +258,16 @@ def test_conversations_are_found_and_searched(person: Person, served: GatewayPro
 
 def test_stream_goes_on_after_the_server_was_restarted(person: Person, tmp_path: Path) -> None:
     port = free_port()
-    with gateway_process(tmp_path, _config(), port=port) as gateway:
+    with _serving(tmp_path, port=port) as gateway:
         person.open(f"{gateway.url}/ui/")
         person.say("long")
-        person.see(".ai", "word3")
+        person.see(".ai", "word29")
         gateway.process.kill()
         gateway.process.wait()
     person.see("[role=status].lost", "The server does not answer")
     person.picture("server-gone")
-    with gateway_process(tmp_path, _config(), port=port) as gateway:
+    gate_of(tmp_path).touch()
+    with _serving(tmp_path, port=port) as gateway:
         person.see(".ai", "word59", seconds=60)
         person.see("[role=status]:not(.lost)")
         assert person.see(".ai").text == LONG
@@ -325,12 +348,12 @@ def _add_user(folder: Path, name: str) -> None:
     deerflow = str(Path(sys.executable).with_name("deerflow"))
     subprocess.run(
         [deerflow, "users", "add", name, "--password"],
-        cwd=folder, input=PASSWORD, text=True, check=True, capture_output=True, timeout=60,
+        cwd=folder, input=PASSWORD, text=True, check=True, capture_output=True, timeout=120,
     )  # fmt: skip
 
 
 def test_users_sign_in_and_a_strangers_thread_is_refused(person: Person, tmp_path: Path) -> None:
-    with gateway_process(tmp_path, _config(auth={"mode": "users"})) as gateway:
+    with _serving(tmp_path, auth={"mode": "users"}) as gateway:
         for name in ("alice", "bob"):
             _add_user(tmp_path, name)
         person.open(f"{gateway.url}/ui/")

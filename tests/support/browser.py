@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
+
+T = TypeVar("T")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -46,24 +48,22 @@ class Person:
 
     def see(self, selector: str, text: str = "", *, seconds: float = WAIT_SECONDS) -> WebElement:
         """Wait for an element that shows `text`."""
-
-        def look(driver: Any) -> WebElement | None:
-            try:
-                found = driver.find_elements(By.CSS_SELECTOR, selector)
-                return next((one for one in found if text in one.get_property("textContent")), None)
-            except StaleElementReferenceException:
-                return None
-
-        what = f"{selector!r} with {text!r}"
-        waiting = WebDriverWait(self.driver, seconds, poll_frequency=0.1)
-        return waiting.until(look, f"there is no {what}; the page says:\n{self.all_text()}")
+        return self._until(lambda: self._find(selector, text), f"no {selector!r} with {text!r}", seconds)
 
     def count(self, selector: str) -> int:
         return len(self.driver.find_elements(By.CSS_SELECTOR, selector))
 
     def press(self, name: str, *, within: str = "body") -> None:
-        """Click the button with this name."""
-        self.see(f"{within} button:not(:disabled)", name).click()
+        """Click the button with this name; the page may put another one in its place meanwhile."""
+        selector = f"{within} button:not(:disabled)"
+
+        def press() -> bool:
+            found = self._find(selector, name)
+            if found is not None:
+                found.click()
+            return found is not None
+
+        self._until(press, f"no {selector!r} with {name!r}", WAIT_SECONDS)
 
     def say(self, text: str) -> None:
         """Write a message and send it."""
@@ -91,6 +91,20 @@ class Person:
     def errors(self) -> list[str]:
         """What the console got as errors since it was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def _find(self, selector: str, text: str) -> WebElement | None:
+        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return next((one for one in found if text in str(one.get_property("textContent"))), None)
+
+    def _until(self, look: Callable[[], T], missing: str, seconds: float) -> Any:
+        """What `look` comes to; an element that the page has replaced is looked for again."""
+        waiting = WebDriverWait(
+            self.driver, seconds, poll_frequency=0.1, ignored_exceptions=[StaleElementReferenceException]
+        )
+        try:
+            return waiting.until(lambda _: look())
+        except TimeoutException:
+            raise AssertionError(f"there is {missing}; the page says:\n{self.all_text()}") from None
 
     def _focused_name(self) -> str:
         return (
