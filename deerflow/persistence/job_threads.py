@@ -15,7 +15,7 @@ MAX_WAITING: Final = 10_000
 
 
 class JobRefusedError(Exception):
-    """A job came after the end, too many wait, or there is no thread for them; the text says which."""
+    """The end came before a job began, too many wait, or no thread can begin; the text says which."""
 
 
 class _Job:
@@ -46,14 +46,15 @@ class JobThreads:
         """Return what `work` returns, or raise what it raises.
 
         A caller that is cancelled before its job has begun takes it back; afterwards the job is done all the
-        same. Raises `JobRefusedError` after `close`, where 10,000 jobs wait, and where no thread can begin.
+        same. Raises `JobRefusedError` where `close` came before it began, where 10,000 jobs wait, and where no
+        thread can begin.
         """
         if self._jobs.qsize() >= MAX_WAITING:
             raise JobRefusedError(f"{MAX_WAITING} jobs wait; try again later")
         job = _Job(work, asyncio.get_running_loop())
         with self._lock:  # nothing is queued behind the end
             if self._closed:
-                raise JobRefusedError("it is closed")
+                raise _closed()
             if len(self._threads) < self._size:
                 self._start_one()
             self._jobs.put(job)
@@ -61,11 +62,11 @@ class JobThreads:
         return result
 
     def close(self) -> None:
-        """Wait for what runs, and take back what waits. Calling it again does nothing."""
+        """Wait for what runs, and refuse what waits. Calling it again does nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._take_back()
+                self._refuse()
                 for _ in self._threads:
                     self._jobs.put(None)
         for thread in self._threads:
@@ -82,10 +83,14 @@ class JobThreads:
         else:
             self._threads.append(thread)
 
-    def _take_back(self) -> None:
+    def _refuse(self) -> None:
         with suppress(Empty):
             while (job := self._jobs.get_nowait()) is not None:
-                _tell(job, job.future.cancel)
+                _tell(job, _fail, job.future, _closed())
+
+
+def _closed() -> JobRefusedError:
+    return JobRefusedError("it is closed")
 
 
 def _work_off(jobs: SimpleQueue[_Job | None]) -> None:

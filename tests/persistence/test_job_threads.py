@@ -94,14 +94,14 @@ async def test_a_job_that_fails_when_its_caller_has_left_is_nobodys(threads: Job
     assert left.cancelled()
 
 
-async def test_closing_waits_for_what_runs_and_takes_back_what_waits() -> None:
+async def test_closing_waits_for_what_runs_and_refuses_what_waits() -> None:
     threads, held = JobThreads(name="jobs"), Held()
     running, waiting = (asyncio.create_task(threads.run(job)) for job in (held, lambda: "never"))
     await asyncio.to_thread(held.begun.wait, 10)
     closing = asyncio.create_task(asyncio.to_thread(threads.close))
-    while not waiting.done():
-        await asyncio.sleep(0.01)
-    assert waiting.cancelled() and not closing.done()
+    with pytest.raises(JobRefusedError, match="closed"):
+        await waiting
+    assert not closing.done()
     held.go_on.set()
     assert await running == "done"
     await closing

@@ -151,7 +151,7 @@ async def test_closing_waits_for_what_runs_and_refuses_what_waits(database_confi
         await closing
         results = await asyncio.gather(*standing, return_exceptions=True)
     assert "done" in results
-    assert {type(result) for result in results[1:]} <= {str, asyncio.CancelledError}
+    assert {type(result) for result in results[1:]} <= {str, DatabaseUnavailableError}
 
 
 async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
