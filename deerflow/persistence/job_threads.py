@@ -46,7 +46,7 @@ class JobThreads:
         """Return what `work` returns, or raise what it raises.
 
         A caller that is cancelled before its job has begun takes it back; afterwards the job is done all the
-        same. Raises `JobRefusedError` where `close` came before it began, where 10,000 jobs wait, and where no
+        same. Raises `JobRefusedError` where `close` comes before that, where 10,000 jobs wait, and where no
         thread can begin.
         """
         if self._jobs.qsize() >= MAX_WAITING:
