@@ -10,17 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateways import SLOW, answer, parse_events, running_server, said
+from support.gateways import SLOW, RunningServer, answer, parse_events, running_server, said
+from support.held import Held
 from support.hosts import scripted_config
 
 from deerflow.gateway.app import create_app
-
-LONG = {"when": "^long", "turns": [{"delay_seconds": 0.6, "text": "at last"}]}
+from deerflow.runs import finish
 
 
 @asynccontextmanager
 async def _server(tmp_path: Path, **sections: Any):  # type: ignore[no-untyped-def]
-    config = scripted_config(tmp_path, [SLOW, LONG], **{"shutdown": {"drain_seconds": 0.05}, **sections})
+    config = scripted_config(tmp_path, [SLOW], **{"shutdown": {"drain_seconds": 0.05}, **sections})
     async with running_server(create_app(config)) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
             yield server, client
@@ -32,14 +32,14 @@ async def _thread(client: httpx.AsyncClient) -> str:
 
 async def _run_on(client: httpx.AsyncClient, thread_id: str) -> str:
     """The id of the thread's only run, as soon as it is recorded."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not (runs := (await client.get(f"/threads/{thread_id}/runs")).json()):
             await asyncio.sleep(0.01)
     return str(runs[0]["run_id"])
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+async def _until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -51,9 +51,14 @@ async def _open_stream_and_leave(client: httpx.AsyncClient, method: str, path: s
             break
 
 
-async def _wait_and_leave(client: httpx.AsyncClient, path: str, body: Any) -> None:
+async def _answering(server: RunningServer, count: int) -> None:
+    """Wait until the server answers so many requests, and has noticed who left."""
+    await _until(lambda: len(server.server.server_state.tasks) == count)
+
+
+async def _wait_and_leave(server: RunningServer, client: httpx.AsyncClient, path: str, body: Any) -> None:
     waiting = asyncio.create_task(client.post(path, json=body))
-    await asyncio.sleep(0.3)
+    await _until(server.host.runs.active)
     waiting.cancel()
     await asyncio.wait({waiting})
 
@@ -69,28 +74,34 @@ async def test_run_that_is_bound_to_its_client_is_stopped_when_the_client_leaves
         if verb == "stream":
             await _open_stream_and_leave(client, "POST", path, body)
         else:
-            await _wait_and_leave(client, path, body)
+            await _wait_and_leave(server, client, path, body)
         await _until(lambda: not server.host.runs.active_on(thread_id))
         (run,) = (await client.get(f"/threads/{thread_id}/runs")).json()
         assert (run["status"], run["cancel_reason"]) == ("interrupted", "disconnected")
 
 
 @pytest.mark.parametrize("verb", ["stream", "wait"])
-async def test_run_goes_on_without_its_client_by_default(tmp_path: Path, verb: str) -> None:
-    async with _server(tmp_path) as (_, client):
+async def test_run_goes_on_without_its_client_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    ending = Held(monkeypatch, finish, "save_ending")
+    async with _server(tmp_path) as (server, client):
         thread_id = await _thread(client)
         path = f"/threads/{thread_id}/runs/{verb}"
         if verb == "stream":
             await _open_stream_and_leave(client, "POST", path, said("long"))
         else:
-            await _wait_and_leave(client, path, said("long"))
+            await _wait_and_leave(server, client, path, said("long"))
+        await _answering(server, 0)
+        ending.let_go.set()
         joined = await client.get(f"/threads/{thread_id}/runs/{await _run_on(client, thread_id)}/join")
-        assert answer(joined.json()) == "at last"
+        assert answer(joined.json()) == "echo: long"
         assert (await client.get(f"/threads/{thread_id}/runs")).json()[0]["status"] == "success"
 
 
-async def test_joiner_that_leaves_never_stops_a_run(tmp_path: Path) -> None:
-    async with _server(tmp_path) as (_, client):
+async def test_joiner_that_leaves_never_stops_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = Held(monkeypatch, finish, "save_ending")
+    async with _server(tmp_path) as (server, client):
         thread_id = await _thread(client)
         body = said("long", on_disconnect="cancel")
         async with client.stream("POST", f"/threads/{thread_id}/runs/stream", json=body) as response:
@@ -98,19 +109,27 @@ async def test_joiner_that_leaves_never_stops_a_run(tmp_path: Path) -> None:
             async with client.stream("GET", f"{path}/stream", headers={"Last-Event-ID": "-1"}) as joined:
                 async for _ in joined.aiter_bytes():
                     break
+            await _answering(server, 1)
             waiting = asyncio.create_task(client.get(f"{path}/join"))
-            await asyncio.sleep(0.05)
+            await _answering(server, 2)
             waiting.cancel()
+            await _answering(server, 1)
+            ending.let_go.set()
             text = (await response.aread()).decode()
         assert parse_events(text)[-1].data["status"] == "success"
 
 
-async def test_lost_connection_is_taken_up_where_it_broke(tmp_path: Path) -> None:
-    async with _server(tmp_path) as (_, client):
+async def test_lost_connection_is_taken_up_where_it_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = Held(monkeypatch, finish, "save_ending")
+    async with _server(tmp_path) as (server, client):
         thread_id = await _thread(client)
         async with client.stream("POST", f"/threads/{thread_id}/runs/stream", json=said("long")) as response:
             location = response.headers["location"]
             seen = parse_events((await anext(response.aiter_bytes())).decode())
+        await _answering(server, 0)
+        ending.let_go.set()
         headers = {"Last-Event-ID": seen[-1].id or ""}
         rest = parse_events((await client.get(location, headers=headers)).text)
         assert [event.id for event in [*seen, *rest]] == ["1", "2", "3", "4"]
@@ -149,9 +168,7 @@ async def test_server_that_ends_stops_its_runs_and_ends_their_streams(tmp_path: 
             events = parse_events((await stream).text)
             assert events[-1].name == "end"
             assert events[-1].data["status"] == "interrupted"
-    async with asyncio.timeout(5):
-        while asyncio.all_tasks() - before:
-            await asyncio.sleep(0.01)
+    await _until(lambda: not asyncio.all_tasks() - before)
     async with running_server(create_app(config)) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
             (run,) = (await client.get(f"/threads/{thread_id}/runs")).json()

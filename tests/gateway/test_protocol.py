@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ from support.gateways import (
     ASSISTANT,
     FAILING,
     SLOW,
+    Event,
     answer,
     gateway,
     running_server,
@@ -130,15 +132,19 @@ async def test_namespaces_and_depth_narrow_what_is_sent(tmp_path: Path) -> None:
         async with following(client, thread_id) as stream:
             await told(stream)
         found = {}
-        for name, body in {
-            "root": {"namespaces": [[]], "depth": 0},
-            "below": {"namespaces": [["tools"]]},
-            "one": {"namespaces": [["tools:call-1"]]},
-        }.items():
+        for name, count, body in (
+            ("root", 2, {"namespaces": [[]], "depth": 0}),
+            ("below", 2, {"namespaces": [["tools"]]}),
+            ("one", 1, {"namespaces": [["tools:call-1"]]}),
+        ):
             async with following(client, thread_id, ["messages"], **body) as stream:
-                events = await stream.until(lambda events: len(of(events, "messages")) >= 5)
+                events = await stream.until(partial(_has_whole_messages, count))
                 found[name] = {"|".join(event.data["params"]["namespace"]) for event in events}
     assert found == {"root": {""}, "below": {"tools:call-1", "tools:call-2"}, "one": {"tools:call-1"}}
+
+
+def _has_whole_messages(count: int, events: list[Event]) -> bool:
+    return [data["event"] for data in of(events, "messages")].count("message-finish") >= count
 
 
 async def test_failed_run_says_why(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import orjson
 import pytest
 from support.gateways import (
     ASKING,
@@ -23,6 +24,7 @@ from support.gateways import (
     serving,
 )
 from support.hosts import DELEGATE_TWICE, scripted_config
+from support.lasting import lasting
 
 from deerflow.gateway.app import create_app
 from deerflow.runs.hosts import foreign
@@ -261,12 +263,13 @@ async def test_silent_run_sends_heartbeats(tmp_path: Path) -> None:
         thread_id = await client.thread()
         run_id = await client.start(thread_id, "slow")
         path = f"/threads/{thread_id}/runs/{run_id}"
-        stream = asyncio.create_task(client.get(f"{path}/stream"))
-        joined = asyncio.create_task(client.get(f"{path}/join"))
-        await asyncio.sleep(0.2)
-        await client.post(f"{path}/cancel")
-        assert (await stream).text.count(": heartbeat\n\n") >= 3
-        assert (await joined).content.startswith(b"\n\n")
+        async with lasting(client, "GET", f"{path}/stream") as stream:
+            body = await stream.until_body(lambda body: body.count(b": heartbeat\n\n") >= 3)
+            assert not stream.is_over and b"event: end" not in body
+        async with lasting(client, "GET", f"{path}/join") as joined:
+            assert set(await joined.until_body(lambda body: len(body) >= 2)) == set(b"\n")
+            await client.post(f"{path}/cancel")
+            assert "__error__" in orjson.loads(await joined.until_body(lambda _: False))
 
 
 async def test_stateless_run_leaves_no_thread(tmp_path: Path) -> None:
@@ -318,13 +321,13 @@ async def test_resuming_needs_a_thread(tmp_path: Path) -> None:
 
 
 async def _until_events(client: GatewayClient, run_id: str, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while (run := client.host.runs.find(run_id)) is None or run.log.last_id < count:
             await asyncio.sleep(0.01)
 
 
 async def _until_gone(client: GatewayClient, run_id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while client.host.runs.find(run_id) is not None:
             await asyncio.sleep(0.01)
 

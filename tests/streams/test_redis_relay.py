@@ -14,7 +14,7 @@ from support.redis_server import PASSWORD, RedisServer
 
 from deerflow.config.storage import StreamConfig
 from deerflow.errors import ConfigError
-from deerflow.runs.events.log import IDS_PER_ATTEMPT, EventLog
+from deerflow.runs.events.log import IDS_PER_ATTEMPT, EventLog, RunEvent
 from deerflow.runs.hosts.relay import EventRelay, RelayError
 from deerflow.streams import open_relay, redis_relay
 
@@ -40,6 +40,15 @@ async def told(relay: EventRelay, run_id: str, count: int, after_id: int = 0) ->
     return events
 
 
+async def _first(relay: EventRelay, run_id: str) -> RunEvent:
+    """The first event of a run, as it comes."""
+    async with asyncio.timeout(20):
+        while not (events := await relay.read(run_id, 0, wait_seconds=2.0)):
+            pass
+    (first,) = events
+    return first
+
+
 async def test_events_arrive_under_their_ids_with_their_bytes(redis_server: RedisServer) -> None:
     run_id, log = str(uuid4()), EventLog()
     async with open_relay(configured(redis_server)) as writer, open_relay(configured(redis_server)) as reader:
@@ -47,9 +56,9 @@ async def test_events_arrive_under_their_ids_with_their_bytes(redis_server: Redi
         assert await reader.read(run_id, 0) == []
         assert await reader.newest(run_id) is None
         writer.carry(run_id, log, nothing)
-        waiting = asyncio.create_task(reader.read(run_id, 0, wait_seconds=2.0))
+        waiting = asyncio.create_task(_first(reader, run_id))
         log.publish("values", {"text": "schön \x00"})
-        ((told_event,), (published,)) = await waiting, log.after(0)
+        told_event, (published,) = await waiting, log.after(0)
         assert (told_event, told_event.at_ms) == (published, published.at_ms)
         log.publish("end", {})
         log.close()

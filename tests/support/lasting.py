@@ -31,6 +31,12 @@ class LastingStream:
             await self._change.wait_for(lambda: self.is_over or condition(self.events))
         return self.events
 
+    async def until_body(self, condition: Callable[[bytes], Any]) -> bytes:
+        """The same of what came as it is, where it is no stream of events."""
+        async with asyncio.timeout(20), self._change:
+            await self._change.wait_for(lambda: self.is_over or condition(self.body))
+        return self.body
+
     async def take(self, message: Mapping[str, Any]) -> None:
         """Note what the application sends."""
         async with self._change:

@@ -42,6 +42,9 @@ class Told(ExtensionService):
 def install(registry, config):
     registry.service(Told())
 """
+LEASE_SECONDS = 5.0
+"""Longer than a worker that lives is held up while others start."""
+
 STEADY = {"when": "^steady", "turns": [{"delay_seconds": 1.0, "text": "in time"}]}
 
 
@@ -129,6 +132,7 @@ def gateway(postgres_url: str, redis_server: RedisServer, tmp_path: Path) -> Ite
         [STEADY],
         stream={"backend": "redis", "url": redis_server.url},
         plugins=[{"use": "told:install"}],
+        runs={"lease_seconds": LEASE_SECONDS},
         shutdown={"drain_seconds": 30},
     )
     environment = {"PYTHONPATH": str(tmp_path)}

@@ -10,14 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from support.crashes import until
 from support.gateways import ASKING, FAILING, SLOW, GatewayClient, gateway, said
-from support.receiver import receiving
+from support.receiver import answering, receiving
 
 from deerflow.config.webhooks import WebhooksConfig
-from deerflow.errors import InvalidRequestError
 from deerflow.gateway.webhooks import addresses as webhook_addresses
 from deerflow.gateway.webhooks import delivery as webhooks
-from deerflow.gateway.webhooks.addresses import WebhookRefusedError, check_webhook, resolve
 from deerflow.runs.active import ActiveRun
 from deerflow.runs.request import RunRequest
 from deerflow.runs.request_record import record_of, request_of
@@ -148,7 +147,10 @@ async def test_receiver_that_never_answers_holds_nobody_up(
     assert values["messages"][-1]["content"] == "echo: hello"
 
 
-async def test_run_that_the_shutdown_stops_is_told_before_the_end(tmp_path: Path) -> None:
+async def test_run_that_the_shutdown_stops_is_told_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "CLOSE_SECONDS", 60.0)
     async with receiving() as receiver:
         async with gateway(tmp_path, [SLOW], webhooks={"allow": [receiver.origin]}) as client:
             thread_id = await client.thread()
@@ -169,14 +171,27 @@ async def test_what_is_pending_at_the_end_is_given_up_in_time_and_named(
     assert f"webhook of run {run_id} was not delivered before the end" in caplog.text
 
 
+def _pauses(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> list[int]:
+    """Before which attempts a pause has begun; those at the end count as the first. They last so long."""
+    begun: list[int] = []
+
+    def delay_seconds(attempt: int) -> float:
+        begun.append(attempt)
+        return seconds[len(begun) - 1]
+
+    monkeypatch.setattr(webhooks, "_delay_seconds", delay_seconds)
+    monkeypatch.setattr(webhooks, "CLOSE_SECONDS", 60.0)
+    return begun
+
+
 async def test_what_waits_for_its_next_attempt_at_the_end_is_tried_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(webhooks, "FIRST_DELAY_SECONDS", 60.0)
+    pauses = _pauses(monkeypatch, 3600)
     async with receiving(500, 200) as receiver:
         async with gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
             await client.start(await client.thread(), "hello", webhook=receiver.origin)
-            await receiver.until(1)
+            await until(lambda: pauses)
         assert len(receiver.calls) == 2
     assert "webhook" not in caplog.text
 
@@ -184,13 +199,13 @@ async def test_what_waits_for_its_next_attempt_at_the_end_is_tried_at_once(
 async def test_what_fails_once_more_at_the_end_is_not_tried_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhooks, "FIRST_DELAY_SECONDS", 60.0)
-    monkeypatch.setattr(webhooks, "CLOSE_SECONDS", 0.1)
+    pauses = _pauses(monkeypatch, 3600, 0.01)
     async with receiving(500) as receiver:
-        async with gateway(tmp_path, webhooks={"allow": [receiver.origin]}) as client:
+        async with gateway(tmp_path, webhooks={"allow": [receiver.origin], "max_attempts": 3}) as client:
             await client.start(await client.thread(), "hello", webhook=receiver.origin)
-            await receiver.until(1)
-        assert len(receiver.calls) == 2
+            await until(lambda: pauses)
+        assert len(receiver.calls) == 3
+    assert pauses == [1, 1]
 
 
 async def _ended_run(tmp_path: Path, webhook: str) -> ActiveRun:
@@ -265,92 +280,6 @@ async def test_without_the_operators_leave_no_address_is_taken(tmp_path: Path, p
     assert "webhooks.allow" in response.json()["detail"] and "secret" not in response.json()["detail"]
 
 
-ALLOWED = WebhooksConfig(
-    allow=("https://hooks.example.com", "https://*.example.org", "http://10.0.0.1:8080", "https://[fd00::1]")
-)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://hooks.example.com",
-        "https://HOOKS.example.com:443/path?a=1",
-        "https://a.example.org/",
-        "https://a.b.example.org/",
-        "http://10.0.0.1:8080/x",
-        "https://[fd00::1]/x",
-    ],
-)
-def test_allowed_urls(url: str) -> None:
-    check_webhook(url, ALLOWED)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "hooks.example.com",
-        "/relative",
-        "ftp://hooks.example.com",
-        "file:///etc/passwd",
-        "http://hooks.example.com",
-        "https://hooks.example.com:8443",
-        "https://hooks.example.com.evil.net",
-        "https://evilhooks.example.com",
-        "https://example.org",
-        "https://evilexample.org",
-        "https://user:password@hooks.example.com",
-        "https://hooks.example.com@evil.net",
-        "https://hooks.example.com\\@evil.net",
-        "https://hooks.example.com\n.evil.net",
-        "https://hooks.example.com ",
-        "https://hooks.example.com:0",
-        "https://hooks.example.com:99999",
-        "https://hooks.exa\u043cple.com",
-        "https://[::1",
-        "http://167772161:8080/x",
-        "http://10.1:8080/x",
-        "https://hooks.example.com/" + "x" * 3000,
-    ],
-)
-def test_other_urls_are_refused(url: str) -> None:
-    with pytest.raises(InvalidRequestError, match=r"^webhook: "):
-        check_webhook(url, ALLOWED)
-
-
-def _names(*addresses: str) -> Any:
-    """A name service that knows one answer."""
-    return lambda host, port, **_: [(2, 1, 6, "", (address, 0)) for address in addresses]
-
-
-@pytest.mark.parametrize(
-    "addresses",
-    [
-        ["127.0.0.1"], ["10.0.0.1"], ["169.254.169.254"], ["192.168.1.1"], ["0.0.0.0"], ["100.64.0.1"],
-        ["224.0.0.1"], ["::1"], ["fd00::1"], ["fe80::1%eth0"], ["::ffff:127.0.0.1"],
-        ["93.184.216.34", "127.0.0.1"], ["2002:7f00:1::"],
-    ],
-)  # fmt: skip
-async def test_names_that_lead_to_private_addresses_are_refused(
-    addresses: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", _names(*addresses))
-    with pytest.raises(WebhookRefusedError, match=r"webhooks\.private_addresses"):
-        await resolve("https://hooks.example.com/x", ALLOWED)
-    leave = ALLOWED.model_copy(update={"private_addresses": True})
-    assert len(await resolve("https://hooks.example.com/x", leave)) == len(addresses)
-
-
-async def test_name_is_asked_for_once_and_its_address_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = _names("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946")
-    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", names)
-    first, second = await resolve("https://hooks.example.com/x?y=1", ALLOWED)
-    assert (first.url, first.host_header) == ("https://93.184.216.34:443/x?y=1", "hooks.example.com")
-    assert second.url == "https://[2606:2800:220:1:248:1893:25c8:1946]:443/x?y=1"
-    with pytest.raises(WebhookRefusedError, match=r"webhooks\.allow"):
-        await resolve("https://elsewhere.example.net/", ALLOWED)
-
-
 class _Answering(httpx.AsyncBaseTransport):
     """Keeps what is sent."""
 
@@ -366,8 +295,8 @@ async def test_the_receivers_certificate_is_that_of_its_name_though_its_address_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await _ended_run(tmp_path, "https://hooks.example.com:8443/x")
-    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", _names("93.184.216.34"))
-    config = WebhooksConfig(allow=["https://hooks.example.com:8443"], timeout_seconds=3)
+    monkeypatch.setattr(webhook_addresses.socket, "getaddrinfo", answering("93.184.216.34"))
+    config = WebhooksConfig(allow=["https://hooks.example.com:8443"], timeout_seconds=30)
     transport = _Answering()
     delivering = webhooks.Webhooks(config, transport)
     delivering.on_run_end(run)
@@ -376,13 +305,7 @@ async def test_the_receivers_certificate_is_that_of_its_name_though_its_address_
     assert str(request.url) == "https://93.184.216.34:8443/x"
     assert request.headers["host"] == "hooks.example.com:8443"
     assert request.extensions["sni_hostname"] == "hooks.example.com"
-    assert set(request.extensions["timeout"].values()) == {3}
-
-
-@pytest.mark.parametrize("origin", ["hooks.example.com", "https://a.b/path", "https://*", "ftp://a.b", "*"])
-def test_operator_names_origins(origin: str) -> None:
-    with pytest.raises(ValueError, match="origins such as"):
-        WebhooksConfig(allow=(origin,))
+    assert set(request.extensions["timeout"].values()) == {30}
 
 
 def test_webhook_is_kept_with_its_run_for_whoever_takes_it_up() -> None:
