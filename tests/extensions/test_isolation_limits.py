@@ -169,7 +169,7 @@ async def test_context_variables_go_into_the_hook_and_on_to_its_handler(side: st
 async def test_a_synchronous_hook_leaves_the_event_loop_free() -> None:
     ticked = threading.Event()
     reports = Reports()
-    hook = node("before_model", "sync", lambda state: None if ticked.wait(5) else {"messages": 5})
+    hook = node("before_model", "sync", lambda state: None if ticked.wait(30) else {"messages": 5})
     graph, _ = agent(isolated(hook, reports=reports))
     running = asyncio.create_task(run(graph, "async"))
     asyncio.get_running_loop().call_later(0.01, ticked.set)

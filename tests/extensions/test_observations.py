@@ -120,7 +120,7 @@ async def test_call_can_be_told_without_waiting(serving: NotificationLoop) -> No
     observer = Observer()
     observe_system_model_call_later(observed_by(observer), None, TITLE, REQUEST, RESULT)
     assert observer.seen == []
-    await serving.drain(1)
+    await serving.drain(30)
     assert len(observer.seen) == 1
 
 
@@ -168,7 +168,7 @@ async def test_cancelled_call_is_observed_once_without_waiting(serving: Notifica
     with pytest.raises(asyncio.CancelledError):
         await host
     assert serving.pending == 1, "the observer is told later"
-    await serving.drain(1)
+    await serving.drain(30)
     [(*_, result)] = observer.seen
     assert isinstance(result.error, asyncio.CancelledError)
 
@@ -190,13 +190,13 @@ async def test_nobody_waits_for_the_observers_of_a_background_call(
 
     await observed()
     assert not observer.seen
-    await serving.drain(1)
+    await serving.drain(30)
     assert [(seen[1].scope_id, seen[2], seen[4].error) for seen in observer.seen] == [
         ("detached", memory, error)
     ]
     serving.stop_accepting()
     await observed()
-    await serving.drain(1)
+    await serving.drain(30)
     assert len(observer.seen) == 1
 
 

@@ -147,7 +147,7 @@ async def test_what_is_written_to_a_detached_store_is_gone_after_its_notificatio
             notify_compaction(loaded, CompactionEvent("summarization", "1", (), "", 1, 1))
         while len(keeping.stores) < 3:
             await asyncio.sleep(0.001)
-        await registration.drain(1)
+        await registration.drain(30)
     finally:
         registration.release()
     await asyncio.sleep(0)

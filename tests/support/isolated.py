@@ -34,7 +34,7 @@ class Reports:
 def isolated(
     *middlewares: AgentMiddleware,
     reports: Reports,
-    limit_seconds: float = 5.0,
+    limit_seconds: float = 60.0,
     inside: Sequence[AgentMiddleware] = (),
 ) -> list[AgentMiddleware]:
     """The middlewares as the host gives them to an agent, with its own ones `inside` of them."""
@@ -42,7 +42,7 @@ def isolated(
 
 
 def wrappers(
-    *middlewares: AgentMiddleware, reports: Reports, limit_seconds: float = 5.0, first: int = 0
+    *middlewares: AgentMiddleware, reports: Reports, limit_seconds: float = 60.0, first: int = 0
 ) -> list[IsolatedMiddleware]:
     """The wrappers alone, numbered from `first` on."""
     return [
