@@ -10,13 +10,17 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
-from support.gateways import serving
+from support.crashes import until
+from support.gateways import GatewayClient, serving
+from support.held import Held
 from support.hosts import scripted_config
 from support.lasting import lasting
 from support.protocol import begin, ends, following, statuses
 from support.redis_server import RedisServer
 
 from deerflow.gateway.app import create_app
+from deerflow.runs.hosts import watch
+from deerflow.runs.record import ACTIVE_STATUSES
 
 CHANNELS = ["lifecycle", "values", "messages"]
 SLOW = {"when": "^slow", "turns": [{"delay_seconds": 30, "text": "too late"}]}
@@ -68,8 +72,14 @@ async def test_without_shared_events_the_other_tells_that_a_run_was_there_and_ho
     assert older[-1].data == {"status": "run_done", "run_id": run_id}
 
 
-async def test_run_that_another_host_has_taken_up_is_followed_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [0, 1], ids=["its former host hears it late", "the other one ends it late"])
+async def test_run_that_another_host_has_taken_up_is_followed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "BEATS_PER_LEASE", 600)
     async with replicas(tmp_path) as (first, second):
+        hearing = Held(monkeypatch, (first, second)[late].host.runs, "heed")
         thread_id = str(uuid4())
         async with following(first, thread_id, CHANNELS) as stream:
             run_id = await begin(first, thread_id, "slow")
@@ -78,6 +88,16 @@ async def test_run_that_another_host_has_taken_up_is_followed_to_its_end(tmp_pat
             async with first.host.database.engine.begin() as connection:
                 change = text("UPDATE runs SET host_id = :heir WHERE run_id = :run_id")
                 await connection.execute(change, {"heir": heir, "run_id": run_id})
+            if late:
+                await until(lambda: first.host.runs.find(run_id) is None)
+            else:
+                await until(lambda: _is_over(first, run_id))
+            hearing.let_go.set()
             events = await stream.until(ends(1))
     assert statuses(events) == ["running", "failed"]
     assert "HostLostError" in events[-1].data["params"]["data"]["error"]
+
+
+async def _is_over(client: GatewayClient, run_id: str) -> bool:
+    record = await client.host.database.stores.runs.get(run_id)
+    return record is not None and record.status not in ACTIVE_STATUSES
