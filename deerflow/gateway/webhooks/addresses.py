@@ -91,6 +91,7 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_plain = parts.port != 0 and parts.username is None and parts.password is None
+        (parts.hostname or "").encode("idna")  # as whoever looks it up does: no label is empty or too long
     except ValueError:
         is_plain = False
     if not is_plain or parts.scheme not in _PORTS or not parts.hostname or not _is_printable(url):

@@ -43,6 +43,8 @@ def test_allowed_urls(url: str) -> None:
         "https://hooks.example.com.evil.net",
         "https://evilhooks.example.com",
         "https://example.org",
+        "https://a..example.org",
+        f"https://{'a' * 64}.example.org",
         "https://evilexample.org",
         "https://user:password@hooks.example.com",
         "https://hooks.example.com@evil.net",
