@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from time import monotonic
 from typing import Final
 
 from deerflow.cancellation import stop_task, uninterrupted
@@ -72,12 +73,14 @@ class ThreadSweep:
 
     async def _sweep_due(self, now: datetime, failures: list[str]) -> int:
         """For how many threads there was something to be done; failures of single ones are added to those."""
-        swept = 0
+        swept, began_seconds = 0, monotonic()
         for thread_id in await self._ttls.due(now, MAX_SWEPT):
             if not self._runs.accepting:
                 break
+            # Those before it may have taken long: other hosts are to wait for this one from now on.
+            moment = now + timedelta(seconds=monotonic() - began_seconds)
             try:
-                work = self._sweep_thread(thread_id, now)
+                work = self._sweep_thread(thread_id, moment)
                 swept += await uninterrupted(work, name=f"expire thread {thread_id}")
             except UnavailableError:  # as it would be with all others
                 raise

@@ -217,6 +217,30 @@ async def test_what_fails_goes_behind_all_others(
     assert [await checkpoints(host, thread_id) for thread_id in failing] == [1, 1]
 
 
+async def test_what_fails_late_in_a_long_sweep_is_nobody_elses_for_as_long_as_other_threads(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await thread_on(host, "hello", strategy="keep_latest")
+    clock, failed = [0.0], list[str]()
+
+    async def slow(thread_id: str) -> None:
+        clock[0] += 600
+        failed.append(thread_id)
+        raise NotImplementedError("not these")
+
+    monkeypatch.setattr(host.sweep, "_prune", slow)
+    monkeypatch.setattr(sweep_module, "monotonic", lambda: clock[0])
+    now = utc_now() + timedelta(minutes=61)
+    await host.sweep.sweep(now)
+    monkeypatch.undo()
+    again = [await host.database.stores.ttls.get(thread_id) for thread_id in failed]
+    assert [expiry and expiry.expires_at - now for expiry in again] == [
+        SWEEP_PAUSE,
+        SWEEP_PAUSE + timedelta(minutes=10),
+    ]
+
+
 @pytest.mark.parametrize("broken", ["due", "expire"])
 async def test_a_database_that_is_away_is_one_line_and_asked_again(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
