@@ -13,7 +13,7 @@ from deerflow.agents.assembly import Assembly
 from deerflow.agents.run_scope import Delegations, RunScope, open_task_store, runtime_context
 from deerflow.agents.workspace import Workspace
 from deerflow.cancellation import abandon
-from deerflow.errors import DeerFlowError
+from deerflow.errors import DeerFlowError, NotFoundError
 from deerflow.extensions import LoadedExtensions
 from deerflow.extensions.lifecycle import TaskHooks
 from deerflow.extensions.policy import lead_policy
@@ -107,6 +107,9 @@ async def _begin(run: ActiveRun, turn: asyncio.Event, parts: RunParts) -> int:
             pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
         except StopRequestedError as error:
             run.stop(error.reason)
+            raise
+        except NotFoundError:  # it went with its thread while it waited
+            run.stop("deleted")
             raise
     if waited:  # other runs may have changed the thread meanwhile
         run.thread = await parts.stores.threads.get(run.thread_id) or run.thread

@@ -129,6 +129,31 @@ async def test_a_run_that_is_admitted_while_its_thread_is_removed_is_stopped(
         assert answer(await finished(host, "hello", thread_id=thread_id)) == "echo: hello"
 
 
+async def test_a_run_that_goes_with_its_thread_before_it_begins_was_deleted_and_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scripted_host(tmp_path) as host:
+        thread_id = (await finished(host, "hello")).thread_id
+        reached, go_on = asyncio.Event(), asyncio.Event()
+        delete = host.database.stores.threads.delete
+
+        async def held(removed: str) -> bool:
+            reached.set()
+            await go_on.wait()
+            return await delete(removed)
+
+        monkeypatch.setattr(host.database.stores.threads, "delete", held)
+        removing = asyncio.create_task(host.runs.remove(thread_id))
+        await reached.wait()
+        late = await start(host, "hello", thread_id=thread_id)
+        go_on.set()
+        assert await removing
+        await asyncio.wait_for(late.ended.wait(), 20)
+        assert late.ending is not None
+        assert (late.ending.status, late.ending.stop_reason) == (RunStatus.INTERRUPTED, "deleted")
+        assert "failed" not in caplog.text
+
+
 async def test_runs_begin_in_the_order_in_which_they_came_however_their_records_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
