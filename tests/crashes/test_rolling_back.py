@@ -11,7 +11,7 @@ import pytest
 from support.crashes import ended, lasting_values, messages_on, until
 from support.extensions import Seen, installed, recording
 from support.hosts import answer, finished, start
-from support.mortal import released
+from support.mortal import refusing, released
 
 from deerflow.config import config_from
 from deerflow.host import Host, HostOptions, open_host
@@ -151,8 +151,9 @@ async def test_a_run_that_was_given_up_writes_nothing_any_more(
 ) -> None:
     monkeypatch.setattr(active, "STOP_GRACE_SECONDS", 0.05)
     released.clear()
+    refusing.clear()
     run = await start(host, "refuse")
-    await until(lambda: len(run.values.get("messages") or ()) == 2)
+    await until(lambda: refusing)
     await host.runs.stop(run.run_id)
     before = await messages_on(host, run.thread_id)
     released.append(True)

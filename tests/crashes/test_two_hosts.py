@@ -248,7 +248,7 @@ async def test_a_paused_host_does_not_write_over_its_heir(
 
 def _told(told: Any, what: Any) -> Any:
     """What the child says about `what`."""
-    while told.poll(20):
+    while told.poll(60):
         match told.recv():
             case (kind, run_id, reason) if (kind, run_id) == what:
                 return reason

@@ -39,8 +39,8 @@ def lasting(values: dict[str, Any], home: Path) -> AppConfig:
     return config_from(values).based_in(home)
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
-    """Wait for a condition, which may be asynchronous."""
+async def until(condition: Callable[[], Any], *, seconds: float = 60.0) -> None:
+    """Wait for a condition, which may be asynchronous, and need the start of a process."""
     async with asyncio.timeout(seconds):
         while True:
             met = condition()

@@ -59,9 +59,14 @@ released: list[bool] = []
 """What `refuse` waits for."""
 
 
+refusing: list[bool] = []
+"""Whether `refuse` has begun."""
+
+
 @tool
 async def refuse() -> str:
     """Ignore being cancelled until released."""
+    refusing.append(True)
     while not released:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0.01)
