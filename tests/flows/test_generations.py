@@ -5,35 +5,40 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from deerflow_extension_api import EXTENSION_TASK_STORE_KEY
+from support import gate as gates
 from support.extensions import Seen, installed, recording
 from support.hosts import DELEGATE_TWICE, answer, finished, scripted_host, start
 
 from deerflow.agents.run_scope import RUN_SCOPE_KEY
 from deerflow.extensions import LoadedExtensions, set_loaded_extensions
 
-_SLOW_DELEGATION = {
+_HELD_DELEGATION = {
     "when": "^delegate",
-    "turns": [
-        {"delay_seconds": 0.2, "tool_calls": DELEGATE_TWICE["turns"][0]["tool_calls"]},
-        {"text": "joined"},
-    ],
+    "turns": [{"tool_calls": [{"name": "pass_gate", "args": {}}]}, *DELEGATE_TWICE["turns"]],
 }
 
 
-async def test_a_set_replaced_in_mid_run_reaches_only_the_next_run(tmp_path: Path) -> None:
-    old, new = Seen(), Seen()
+async def test_a_set_replaced_in_mid_run_reaches_only_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, opened = Seen(), Seen(), asyncio.Event()
+    monkeypatch.setattr(gates, "gate", opened)
     with installed(recording(old)) as old_set:
-        async with scripted_host(tmp_path, [_SLOW_DELEGATION]) as host:
+        tools = [{"use": "support.gate:pass_gate"}]
+        async with scripted_host(tmp_path, [_HELD_DELEGATION], tools=tools) as host:
             run = await start(host, "delegate")
-            while not old.events:
+            while not old.tool_names:
                 await asyncio.sleep(0.001)
             new_set = recording(new)
             set_loaded_extensions(new_set)
+            opened.set()
             await run.ended.wait()
             assert run.scope is not None and run.scope.snapshot is old_set
-            subagents = ["start subagent"] * 2 + ["stop subagent"] * 2
-            assert old.kinds() == ["start lead", *subagents, "stop lead"]
+            first, *of_subagents, last = old.kinds()
+            assert (first, last) == ("start lead", "stop lead")
+            assert sorted(of_subagents) == ["start subagent"] * 2 + ["stop subagent"] * 2
             assert not new.events and not new.model_stores
             second = await finished(host, "hello")
             assert second.scope is not None and second.scope.snapshot is new_set
