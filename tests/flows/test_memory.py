@@ -31,6 +31,7 @@ class Lead(ListModel):
 
     turns: list[Any] = []
     sent: ClassVar[list[list[AnyMessage]]] = []
+    may_end: ClassVar[asyncio.Event]
 
     async def _agenerate(self, messages: list[AnyMessage], *args: Any, **kwargs: Any) -> ChatResult:
         self.sent.append(list(messages))
@@ -38,7 +39,7 @@ class Lead(ListModel):
         if word == "break":
             raise RuntimeError("broken on purpose")
         if word == "slow":
-            await asyncio.sleep(0.2)
+            await self.may_end.wait()
         if word == "hang":
             await asyncio.get_running_loop().create_future()
         reply = AIMessage("", tool_calls=[TASK]) if word == "delegate" else AIMessage("ok")
@@ -137,8 +138,18 @@ async def test_shutdown_reads_what_is_queued_and_counts_what_fails(
     assert "- Has a cat" in told()[0]
 
 
-async def test_runs_that_end_during_the_shutdown_are_read_too(tmp_path: Path) -> None:
+async def test_runs_that_end_during_the_shutdown_are_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lead.may_end = asyncio.Event()
     async with remembering_host(tmp_path) as host:
+        drain = host.runs.drain
+
+        async def let_end_and_drain(drain_seconds: float) -> None:
+            Lead.may_end.set()
+            await drain(drain_seconds)
+
+        monkeypatch.setattr(host.runs, "drain", let_end_and_drain)
         run = await start(host, "slow")
     assert run.ending is not None and run.ending.status == "success"
     async with remembering_host(tmp_path) as host:
