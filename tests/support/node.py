@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import subprocess
+import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,29 @@ _MANIFESTS = ("package.json", "package-lock.json", ".npmrc")
 
 def client_folder() -> Path:
     """The folder with the installed client; skips, with the reason, where it cannot be had."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("Node.js and npm are not installed")
-    manifests = b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deerflow-tests"
-    folder = cache / f"js-{hashlib.sha256(manifests).hexdigest()[:16]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock", timeout=300):
-        if not (folder / "installed").exists():
-            _install(folder)
+    folder, why_not = _prepared()
+    if why_not:
+        pytest.skip(why_not)
     return folder
+
+
+@cache
+def _prepared() -> tuple[Path, str]:
+    """The folder, and why nothing is in it where that is so."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        return Path(), "Node.js and npm are not installed"
+    manifests = b"".join((SCRIPTS / name).read_bytes() for name in _MANIFESTS)
+    parent = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deerflow-tests"
+    folder = parent / f"js-{hashlib.sha256(manifests).hexdigest()[:16]}"
+    parent.mkdir(parents=True, exist_ok=True)
+    failure, began = parent / f"{folder.name}.failed", time.time()
+    with FileLock(f"{folder}.lock", timeout=300):
+        if (folder / "installed").exists():
+            return folder, ""
+        # A registry that did not answer another process meanwhile is not waited for once more.
+        if not failure.exists() or failure.stat().st_mtime < began:
+            failure.write_text(_install(folder))
+        return folder, failure.read_text()
 
 
 def run_script(folder: Path, name: str, *arguments: str) -> Any:
@@ -44,7 +59,8 @@ def run_script(folder: Path, name: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def _install(folder: Path) -> None:
+def _install(folder: Path) -> str:
+    """Install the client; why that could not be done, where it could not."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in _MANIFESTS:
@@ -54,7 +70,8 @@ def _install(folder: Path) -> None:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=False)
     # Whether npm's registry answers is not this project's to test.
     except subprocess.TimeoutExpired:
-        pytest.skip("npm did not install LangGraph's JavaScript client within 90 s")
+        return "npm did not install LangGraph's JavaScript client within 90 s"
     if done.returncode != 0:
-        pytest.skip(f"npm could not install LangGraph's JavaScript client: {done.stderr.strip()[-200:]}")
+        return f"npm could not install LangGraph's JavaScript client: {done.stderr.strip()[-200:]}"
     (folder / "installed").touch()
+    return ""
