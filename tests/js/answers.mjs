@@ -117,12 +117,11 @@ async function states() {
 
 async function slowRun(id) {
   const run = await client.runs.create(id, ASSISTANT, { input: said("slow") });
-  for (let tries = 0; tries < 400; tries++) {
+  for (const begin = Date.now(); Date.now() - begin < 60_000; await pause(50)) {
     const { next, values } = await client.threads.getState(id);
-    if (next[0] === "model" && values.messages[values.messages.length - 1].content === "slow") break;
-    await pause(50);
+    if (next[0] === "model" && values.messages[values.messages.length - 1].content === "slow") return run.run_id;
   }
-  return run.run_id;
+  throw new Error("the slow model is not asked");
 }
 
 async function runs() {

@@ -52,7 +52,7 @@ def run_script(folder: Path, name: str, *arguments: str) -> Any:
     shutil.copy(SCRIPTS / name, script)
     command = ["node", script.name, *arguments]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
     finally:
         script.unlink()
     assert done.returncode == 0, done.stderr

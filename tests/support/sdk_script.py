@@ -17,7 +17,7 @@ UNKNOWN_ID = "99999999-9999-4999-8999-999999999999"
 OWN_ID = "11111111-2222-4333-8444-555555555555"
 
 RULES: list[dict[str, Any]] = [
-    {"when": "^slow", "turns": [{"delay_seconds": 60, "text": "too late"}]},
+    {"when": "^slow", "turns": [{"delay_seconds": 600, "text": "too late"}]},
     {"when": "^fail", "turns": [{"error": "the model broke"}]},
     {
         "when": "^ask",
@@ -208,12 +208,12 @@ async def _threads(script: Play) -> None:
 async def _slow_run(script: Play, thread_id: str) -> str:
     """A run whose model is being asked."""
     run = await script.client.runs.create(thread_id, ASSISTANT, input=said("slow"))
-    for _ in range(400):
-        state: Any = await script.client.threads.get_state(thread_id)
-        if state["next"] == ["model"] and state["values"]["messages"][-1]["content"] == "slow":
-            break
-        await asyncio.sleep(0.05)
-    return str(run["run_id"])
+    async with asyncio.timeout(60):
+        while True:
+            state: Any = await script.client.threads.get_state(thread_id)
+            if state["next"] == ["model"] and state["values"]["messages"][-1]["content"] == "slow":
+                return str(run["run_id"])
+            await asyncio.sleep(0.05)
 
 
 async def _new_thread(script: Play, name: str, **metadata: Any) -> str:
