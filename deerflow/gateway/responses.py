@@ -63,8 +63,10 @@ class LastingResponse(Response):
             if not self._complete and self._on_leave is not None:
                 self._on_leave()
             await asyncio.wait({pump, watch})
-        if not pump.cancelled():
-            pump.result()
+            # Asked for also where this is cancelled itself: asyncio tells of errors that nobody asked for.
+            error = None if pump.cancelled() else pump.exception()
+        if error is not None:
+            raise error
 
     async def _pump(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}

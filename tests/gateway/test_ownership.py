@@ -20,6 +20,7 @@ from deerflow_extension_api import ExtensionRegistry, require_admin, resolve_pri
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import iter_route_contexts
 from support.gateways import SLOW, GatewayClient, said
+from support.held import Held
 from support.lasting import lasting
 from support.users import UsersGateway, serving_users, users_app, users_gateway
 
@@ -312,6 +313,20 @@ async def test_thread_that_is_taken_cannot_be_claimed(tmp_path: Path) -> None:
         assert claimed.status_code == 409
         response = await bob.post(f"/threads/{thread_id}/runs/wait", json=said("x", if_not_exists="create"))
         assert response.status_code == 404
+
+
+async def test_a_run_of_a_stranger_is_refused_before_it_queues_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with users_gateway(tmp_path) as gateway:
+        alice, bob = await gateway.user("alice"), await gateway.user("bob")
+        thread_id = await alice.thread()
+        starting = Held(monkeypatch, alice.host.runs, "start")
+        starting.let_go.set()
+        assert (await bob.post(f"/threads/{thread_id}/runs", json=RUN)).status_code == 404
+        assert not starting.reached.is_set()
+        await alice.start(thread_id, "hello")
+        assert starting.reached.is_set()
 
 
 async def test_owner_cannot_be_forged(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from deerflow.gateway.answers import (
 )
 from deerflow.gateway.assistants import assistant_of
 from deerflow.gateway.bodies.runs import RunBody, run_request
-from deerflow.gateway.current import host_of, owner_of, run_of, thread_of, visible_to
+from deerflow.gateway.current import host_of, owner_of, run_of, run_owner, thread_of, visible_to
 from deerflow.gateway.following import (
     AnyRun,
     Following,
@@ -169,5 +169,8 @@ async def _start(request: Request, thread_id: str, body: RunBody) -> ActiveRun:
     thread_id = checked_id(thread_id, "thread_id")
     assistant = await assistant_of(request, body.assistant_id)
     check_webhook(body.webhook, host_of(request).config.webhooks)
+    of_any_owner = visible_to(request) is None
+    if not of_any_owner:  # a stranger holds up nothing on the thread, however shortly
+        await run_owner(request, thread_id)
     asked = run_request(body, thread_id, owner_of(request), assistant)
-    return await host_of(request).runs.start(asked, of_any_owner=visible_to(request) is None)
+    return await host_of(request).runs.start(asked, of_any_owner=of_any_owner)
