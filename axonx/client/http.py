@@ -94,7 +94,7 @@ class HttpClient(BaseClient):
         yield ResultEvent(success=False, answer=problem)
 
     async def _received(self, name: str, arguments: Any) -> AsyncGenerator[StepEvent | ResultEvent, None]:
-        """The events as they come in. The limit counts what is waited here, not what the reader does."""
+        """The events as they come in. The limit of the call ends waits here, not what the reader is at."""
         deadline = self._deadline()
         http, path, body = self._running(), f"{self._path(name)}/events", _body(name, arguments)
         async with AsyncExitStack() as stack:
