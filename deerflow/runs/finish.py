@@ -91,8 +91,11 @@ async def _persist(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
 
 
 async def _roll_back(run: ActiveRun, ending: Ending, parts: RunParts) -> None:
-    if not await remove_run_with_its_traces(run.run_id, run.thread_id, run.before, parts):
-        raise RunLostError(run.run_id)
+    if await remove_run_with_its_traces(run.run_id, run.thread_id, run.before, parts):
+        return
+    if await parts.stores.runs.get(run.run_id) is None:
+        raise NotFoundError(f"there is no run {run.run_id}")
+    raise RunLostError(run.run_id)
 
 
 async def _name_thread(naming: Naming, run: ActiveRun, parts: RunParts) -> None:

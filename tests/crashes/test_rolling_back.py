@@ -85,6 +85,14 @@ async def test_a_run_that_waits_for_its_turn_can_be_rolled_back(host: Host) -> N
     await host.runs.stop(run.run_id)
 
 
+async def test_a_run_that_was_deleted_before_it_is_rolled_back_ends_for_its_readers(host: Host) -> None:
+    run = await start(host, "steps")
+    assert await host.database.stores.threads.delete(run.thread_id)
+    await host.runs.stop(run.run_id, reason="rollback")
+    events = await run.log.reader(run.log.last_id - 1).next()
+    assert events is not None and [event.name for event in events] == ["end"]
+
+
 async def test_a_run_replaces_another_as_if_that_had_never_been(host: Host) -> None:
     kept = await finished(host, "kept")
     run = await start(host, "steps", thread_id=kept.thread_id)
