@@ -9,13 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gated_model import GatedChatModel
 from support.gateway_process import gateway_process
 from support.hosts import DELEGATE_TWICE
 from support.langgraph_dev import langgraph_dev
 from support.node import client_folder, run_script
 from support.sdk_script import RULES
 
-MODEL = {"name": "scripted", "use": "deerflow.models:ScriptedChatModel", "rules": [DELEGATE_TWICE, *RULES]}
+STUMBLING = {
+    "when": "^stumble",
+    "turns": [
+        {"tool_calls": [{"name": "write_file", "args": {"path": "b.txt", "content": "x"}, "id": "call-1"}]},
+        {"error": "the model broke"},
+    ],
+}
+MODEL = {
+    "name": "scripted",
+    "use": "deerflow.models:ScriptedChatModel",
+    "rules": [DELEGATE_TWICE, STUMBLING, *RULES],
+}
 CONFIG = {"models": [MODEL], "shutdown": {"drain_seconds": 0.2}}
 
 
@@ -159,13 +171,19 @@ def test_react_hook_chats_through_the_newer_protocol(hook: Any) -> None:
         "error": "the model broke",
         "hydrated": [
             *("human", "ai", "human", "ai", "tool", "ai"),
-            *("human", "ai", "tool", "tool", "ai", "human"),
+            *("human", "ai", "tool", "tool", "ai", "human", "ai", "tool"),
         ],
     }
 
 
 def test_newer_protocol_is_read_alike_from_langgraphs_server(newer: Any, hook: Any, tmp_path: Path) -> None:
-    environment = {"DEER_FLOW_HOME": str(tmp_path / "home")}
-    with langgraph_dev(tmp_path, CONFIG, environment=environment) as dev:
-        theirs = [run_script(client_folder(), name, dev.url) for name in ("protocol.mjs", "use_stream.mjs")]
-    assert [newer, hook] == theirs
+    # That server may tell the end of a run that failed before it tells why; the hook then shows no reason.
+    gate = tmp_path / "gate"
+    gated = {"use": f"{GatedChatModel.__module__}:GatedChatModel", "held_words": ["broke"], "gate": str(gate)}
+    environment = {"DEER_FLOW_HOME": str(tmp_path / "home"), "PYTHONPATH": str(Path(__file__).parents[1])}
+    gate.touch()
+    with langgraph_dev(tmp_path, {**CONFIG, "models": [MODEL | gated]}, environment=environment) as dev:
+        theirs = [run_script(client_folder(), "protocol.mjs", dev.url)]
+        gate.unlink()
+        theirs.append(run_script(client_folder(), "use_stream.mjs", dev.url, "", str(gate)))
+    assert [newer, hook] == [theirs[0], {"error": hook["error"]} | theirs[1]]

@@ -1,5 +1,6 @@
 // Plays a chat with the React hook of LangGraph's newer client against a server; prints what it found as JSON.
-// Arguments: the server's address, and a token or nothing.
+// Arguments: the server's address, a token or nothing, and a file without which the model does not fail, or nothing.
+import { writeFileSync } from "node:fs";
 import { Window } from "happy-dom";
 
 const window = new Window({ url: "http://localhost/" });
@@ -8,7 +9,7 @@ const { createElement } = await import("react");
 const { createRoot } = await import("react-dom/client");
 const { useStream } = await import("@langchain/react");
 
-const [apiUrl, token] = process.argv.slice(2);
+const [apiUrl, token, gate] = process.argv.slice(2);
 const defaultHeaders = token ? { Authorization: `Bearer ${token}` } : {};
 const config = { configurable: { approve_tools: ["write_file"] } };
 const found = {};
@@ -58,13 +59,17 @@ say("delegate");
 await until("delegations", idle(() => last().startsWith("joined: ")));
 found.subagents = [...stream.subagents.values()].map((subagent) => subagent.status);
 
-say("fail");
-await until("a failure", idle(() => stream.error != null));
-found.error = String(stream.error.message);
+say("stumble");
+if (gate) {
+  await until("what comes before a failure", () => stream.messages.at(-1)?.getType() === "tool");
+  writeFileSync(gate, "");
+}
+await until("a failure", idle(() => gate || stream.error != null));
+found.error = stream.error?.message;
 root.unmount();
 
 open(shownThread);
-await until("the thread", idle(() => stream.messages.length === 12));
+await until("the thread", idle(() => stream.messages.length === 14));
 found.hydrated = stream.messages.map((message) => message.getType());
 say("slow");
 await until("a run", () => stream.isLoading && last() === "slow");

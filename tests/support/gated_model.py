@@ -15,20 +15,28 @@ from support.gateway_process import GatewayProcess, gateway_process
 
 
 class GatedChatModel(ScriptedChatModel):
-    """Waits before each of `held_words` until there is a file `gate`."""
+    """Waits before each of `held_words`, in an answer or an error, until there is a file `gate`."""
 
     gate: Path
     held_words: frozenset[str]
 
     async def _agenerate(self, *arguments: Any, **named: Any) -> ChatResult:
-        result = await super()._agenerate(*arguments, **named)
+        try:
+            result = await super()._agenerate(*arguments, **named)
+        except Exception as error:
+            await self._pass(str(error))
+            raise
         await self._pass(result.generations[0].text)
         return result
 
     async def _astream(self, *arguments: Any, **named: Any) -> AsyncIterator[ChatGenerationChunk]:
-        async for chunk in super()._astream(*arguments, **named):
-            await self._pass(chunk.text)
-            yield chunk
+        try:
+            async for chunk in super()._astream(*arguments, **named):
+                await self._pass(chunk.text)
+                yield chunk
+        except Exception as error:
+            await self._pass(str(error))
+            raise
 
     async def _pass(self, text: str) -> None:
         while self.held_words.intersection(text.split()) and not self.gate.exists():
