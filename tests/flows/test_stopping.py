@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from deerflow_extension_api import TaskLifecycleContributor, TaskOutcome
 from support.extensions import Seen, installed, recording
+from support.held import Held
 from support.hosts import DELEGATE_TWICE, finished, scripted_host, start
 
 from deerflow.errors import ConflictError, UnavailableError
@@ -114,33 +115,18 @@ async def test_stopping_at_random_moments_leaves_nothing_behind(tmp_path: Path) 
     assert sorted(starts) == sorted(stops)
 
 
-class _Slowly:
-    """Lets a call begin, and go on when it may."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
-        self.began = asyncio.Event()
-        self.may_go_on = asyncio.Event()
-        self._call = getattr(owner, name)
-        monkeypatch.setattr(owner, name, self._slowed)
-
-    async def _slowed(self, *arguments: object, **named: object) -> object:
-        self.began.set()
-        await self.may_go_on.wait()
-        return await self._call(*arguments, **named)
-
-
 async def test_a_run_whose_caller_leaves_while_it_is_recorded_never_reaches_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, run_id, thread_id = Seen(), str(uuid4()), str(uuid4())
     with installed(recording(seen)):
         async with scripted_host(tmp_path) as host:
-            recorded = _Slowly(monkeypatch, host.database.stores.runs, "create")
+            recorded = Held(monkeypatch, host.database.stores.runs, "create")
             starting = asyncio.create_task(start(host, "hello", run_id=run_id, thread_id=thread_id))
-            await recorded.began.wait()
+            await recorded.reached.wait()
             starting.cancel()
             await asyncio.sleep(0.01)
-            recorded.may_go_on.set()
+            recorded.let_go.set()
             with pytest.raises(asyncio.CancelledError):
                 await starting
             await _until(lambda: host.runs.find(run_id) is None)
@@ -190,11 +176,11 @@ async def test_a_run_recorded_while_the_host_closes_is_stopped_before_its_first_
     seen = Seen()
     with installed(recording(seen)):
         async with scripted_host(tmp_path) as host:
-            recorded = _Slowly(monkeypatch, host.database.stores.runs, "create")
+            recorded = Held(monkeypatch, host.database.stores.runs, "create")
             starting = asyncio.create_task(start(host, "hello"))
-            await recorded.began.wait()
+            await recorded.reached.wait()
             host.runs.stop_accepting()
-            recorded.may_go_on.set()
+            recorded.let_go.set()
             run = await starting
             await run.ended.wait()
             assert run.ending is not None and run.ending.stop_reason == "shutdown"
